@@ -1,0 +1,8 @@
+"""From bytes to text and back without losing any: encodings, line ends, positions, noqa comments."""
+
+from __future__ import annotations
+
+from devlint.source.noqa import Noqa
+from devlint.source.text import Source, SourceError, decode_source, encode_source
+
+__all__ = ["Noqa", "Source", "SourceError", "decode_source", "encode_source"]
