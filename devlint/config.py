@@ -1,8 +1,8 @@
 """What the user wants: `[tool.devlint]` of a pyproject.toml and the options of the command, as one frozen value.
 
-Selectors are `ALL`, the name of a group, a code, a prefix of codes (`DEV4`) or the name of a rule; `D`, `DE` and `DEV` mean the
-rules that are on by default. Where several fit, the most specific speaks: ALL, then the default rules, then a group, then
-prefixes by their length, then one code; between equals `ignore` wins.
+Selectors are `ALL`, the name of a group, a code, a prefix of codes (`DEV4`) or the name of a rule; `D`, `DE` and `DEV`
+mean the rules that are on by default. Where several fit, the most specific speaks: ALL, then the default rules, then a
+group, then prefixes by their length, then one code; between equals `ignore` wins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from devlint.finding import Group, RuleInfo
 
@@ -54,6 +54,7 @@ _DEFAULT_RULES = ("D", "DE", "DEV")
 _GROUPS = {group.value: group for group in Group}
 _TORCH_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:[a-z+.].*)?")
 _OPT_IN_OWN = "DEV904"
+_SPECIAL = re.compile(r"([*?\[])")
 
 
 class ConfigError(Exception):
@@ -64,7 +65,8 @@ class ConfigError(Exception):
 class Config:
     """All settings of a run. Selectors are stored as they are compared: groups, prefixes and codes, no names of rules.
 
-    A pattern without a slash is compared with each part of a path; one with a slash is absolute here.
+    A pattern without a slash is compared with each name on a path, one with a slash is absolute here. `root` is the
+    folder of the file `source`, the current one where there is no file.
     """
 
     select: tuple[str, ...] = ("DEV",)
@@ -79,26 +81,35 @@ class Config:
     target_torch: tuple[int, int] | None = None
     unsafe_fixes: bool = False
     root: Path = field(default_factory=Path.cwd)
+    source: Path | None = None
 
     def enabled(self, code: str, group: Group) -> bool:
-        """Whether findings of this code and group are wanted anywhere. What devlint says of itself always is, but DEV904."""
-        if code.startswith("DEV9") and code != _OPT_IN_OWN:
+        """Whether findings of this code and group are wanted at all. What devlint says of itself is, except DEV904."""
+        if _always(code):
             return True
-        wanted = max((_specificity(selector, code, group) for selector in (*self.select, *self.extend_select)), default=-1)
-        return wanted > max((_specificity(selector, code, group) for selector in self.ignore), default=-1)
+        selectors = (*self.select, *self.extend_select)
+        return _closest(selectors, code, group) > _closest(self.ignore, code, group)
 
     def enabled_in(self, code: str, group: Group, path: str) -> bool:
         """Whether findings of this code and group are wanted in this file; `path` as it was given or absolute."""
         if not self.enabled(code, group):
             return False
-        if not self.per_file_ignores or (code.startswith("DEV9") and code != _OPT_IN_OWN):
+        if not self.per_file_ignores or _always(code):
             return True
-        absolute = posix(os.path.abspath(path))
+        absolute, root = posix(os.path.abspath(path)), posix(str(self.root))
         return not any(
-            any(_specificity(selector, code, group) >= 0 for selector in selectors)
-            and (matches(pattern[1:], absolute) is False if pattern.startswith("!") else matches(pattern, absolute))
+            _closest(selectors, code, group) >= 0
+            and matches(pattern.removeprefix("!"), absolute, root) is not pattern.startswith("!")
             for pattern, selectors in self.per_file_ignores
         )
+
+
+def _always(code: str) -> bool:
+    return code.startswith("DEV9") and code != _OPT_IN_OWN
+
+
+def _closest(selectors: Iterable[str], code: str, group: Group) -> int:
+    return max((_specificity(selector, code, group) for selector in selectors), default=-1)
 
 
 def _specificity(selector: str, code: str, group: Group) -> int:
@@ -117,46 +128,53 @@ def posix(path: str) -> str:
     return path.replace(os.sep, "/") if os.sep != "/" else path
 
 
-def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern fits an absolute path or a folder above it.
+def matches(pattern: str, absolute: str, root: str) -> bool:
+    """Whether a pattern fits a path or a folder above it; both paths absolute and with slashes.
 
-    A pattern without a slash is compared with each name on the path, any other with the whole path. `*` and `?` stand for any
-    characters, slashes too, as in Ruff; `**/` also stands for no folder at all; `[...]` is a set of characters.
+    A pattern without a slash is compared with each name on the path below `root` (outside of it with the last name),
+    any other with the whole path. `*` and `?` stand for any characters, slashes too, as in Ruff; `**/` also stands for
+    no folder at all; `[...]` is a set of characters.
     """
-    return _compiled(pattern).search(path) is not None
+    if "/" not in pattern.rstrip("/"):
+        below = root.rstrip("/") + "/"
+        absolute = absolute[len(below) :] if absolute.startswith(below) else absolute.rpartition("/")[2]
+    return _compiled(pattern).search(absolute) is not None
 
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    out: list[str] = []
     pattern = pattern.rstrip("/")
+    whole = "/" in pattern
     # Without a slash a name is compared, and then `*` stays within it.
-    some, one = (".*", ".") if "/" in pattern else ("[^/]*", "[^/]")
+    some, one = (".*", ".") if whole else ("[^/]*", "[^/]")
+    out: list[str] = []
     position = 0
     while position < len(pattern):
+        character = pattern[position]
+        closing = pattern.find("]", position + 2 + pattern.startswith("!", position + 1)) if character == "[" else -1
         if pattern.startswith("**/", position):
             out.append("(?:.*/)?")
             position += 3
-            continue
-        character = pattern[position]
-        position += 1
-        if character == "*":
-            out.append(some)
-        elif character == "?":
-            out.append(one)
-        elif character == "[" and (end := pattern.find("]", position + 1 + pattern.startswith("!", position))) >= 0:
-            body = pattern[position:end].replace("\\", r"\\").replace("[", r"\[").replace("&", r"\&").replace("~", r"\~")
-            body = body.replace("|", r"\|")
-            negated = body.startswith(("!", "^"))
-            out.append(f"[{'^' if negated else ''}{body[1:] if negated else body}]")
-            position = end + 1
+        elif closing >= 0:
+            out.append(_set(pattern[position + 1 : closing]))
+            position = closing + 1
         else:
-            out.append(re.escape(character))
-    start = "^" if "/" in pattern else "(?:^|/)"
+            out.append({"*": some, "?": one}.get(character) or re.escape(character))
+            position += 1
+    start = "^" if whole else "(?:^|/)"
     try:
         return re.compile(f"{start}{''.join(out)}(?:/|$)", re.DOTALL)
     except re.error:
+        # Such a set as [z-a] fits nothing but itself.
         return re.compile(f"{start}{re.escape(pattern)}(?:/|$)")
+
+
+def _set(body: str) -> str:
+    negated = body.startswith(("!", "^"))
+    return f"[{'^' if negated else ''}{re.sub(r'([^-0-9A-Za-z])', _ESCAPED, body[1:] if negated else body)}]"
+
+
+_ESCAPED = r"\\\1"
 
 
 def find_config(start: Path) -> Path | None:
@@ -185,9 +203,9 @@ def find_config(start: Path) -> Path | None:
 def load_config(path: Path | None, overrides: Mapping[str, object], rules: Mapping[str, RuleInfo]) -> Config:
     """The settings of a file (none if `path` is None), with those of the command over them.
 
-    `overrides` has the keys of [tool.devlint], with hyphens or underscores; None means not given. `select` in it starts anew: the
-    file's `select`, `extend-select` and `ignore` no longer count. Lists may be written as text with commas, `per-file-ignores` as
-    `PATTERN:CODE,...`. `rules` are the known rules by code.
+    `overrides` has the keys of [tool.devlint], with hyphens or underscores; None means not given. `select` in it starts
+    anew: the file's `select`, `extend-select` and `ignore` no longer count. Lists may be written as text with commas,
+    `per-file-ignores` as `PATTERN:CODE,...`. `rules` are the known rules by code.
 
     Raises ConfigError for what cannot be read, unknown keys, wrong values and unknown selectors.
     """
@@ -195,7 +213,7 @@ def load_config(path: Path | None, overrides: Mapping[str, object], rules: Mappi
     file_values: dict[str, Any] = {}
     if path is not None:
         file_values = _read(path, rules)
-        config = replace(config, root=Path(os.path.abspath(path)).parent)
+        config = replace(config, root=Path(os.path.abspath(path)).parent, source=path)
     given = {key: value for key, value in overrides.items() if value is not None}
     option_values = _checked(given, "", Path.cwd(), rules)
     return replace(config, **_merged(file_values, option_values))
@@ -321,8 +339,9 @@ def _strings(value: object, where: str, in_file: bool) -> tuple[str, ...]:
 
 
 def _ignores_by_file(value: object, where: str, in_file: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
-    if isinstance(value, Mapping):
-        for pattern, codes in value.items():
+    pairs = value.items() if isinstance(value, Mapping) else value if _are_pairs(value) and not in_file else None
+    if pairs is not None:
+        for pattern, codes in pairs:
             if not isinstance(pattern, str):
                 raise ConfigError(f"{where} must have patterns as keys, not {_kind(pattern)}")
             yield pattern, _strings(codes, f'{where}, "{pattern}"', in_file)
@@ -340,6 +359,10 @@ def _ignores_by_file(value: object, where: str, in_file: bool) -> Iterable[tuple
             raise ConfigError(f'{where}: "{item}" must be written as PATTERN:CODE')
         by_pattern.setdefault(pattern.strip(), []).append(code.strip())
     yield from ((key, tuple(codes)) for key, codes in by_pattern.items())
+
+
+def _are_pairs(value: object) -> TypeGuard[Sequence[tuple[object, object]]]:
+    return isinstance(value, Sequence) and all(isinstance(item, tuple) and len(item) == 2 for item in value)
 
 
 def _selector(text: str, where: str, rules: Mapping[str, RuleInfo]) -> str:
@@ -361,7 +384,8 @@ def _anchored(pattern: str, base: Path) -> str:
         pattern = pattern[2:]
     if "/" not in pattern.rstrip("/") or os.path.isabs(pattern):
         return negation + pattern
-    return f"{negation}{re.sub(r'([*?[])', r'[\1]', posix(str(base))).rstrip('/')}/{pattern}"
+    folder = _SPECIAL.sub(r"[\1]", posix(str(base))).rstrip("/")
+    return f"{negation}{folder}/{pattern}"
 
 
 def _kind(value: object) -> str:

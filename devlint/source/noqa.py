@@ -1,7 +1,7 @@
 """Which findings a `# noqa` comment silences: what flake8 7 makes of it, so that the command and the plugin agree.
 
-The rules are those of flake8 7.0 to 7.5 (`defaults.NOQA_INLINE_REGEXP`, `defaults.NOQA_FILE`, `Violation.is_inline_ignored`,
-`FileProcessor._noqa_line_mapping`), the tests compare with the real process.
+The rules are those of flake8 7.0 to 7.5 (`defaults.NOQA_INLINE_REGEXP`, `defaults.NOQA_FILE`,
+`Violation.is_inline_ignored`, `FileProcessor._noqa_line_mapping`), the tests compare with the real process.
 """
 
 from __future__ import annotations

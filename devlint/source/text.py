@@ -1,7 +1,7 @@
 """Bytes to text and back, and positions in between.
 
-The text keeps the line ends of the file, since a fix must leave every other byte as it is. Rows are counted as Python's own
-tokenizer counts them: a line ends with LF, CRLF or a lone CR, and with nothing else (a form feed is white space).
+The text keeps the line ends of the file, since a fix must leave every other byte as it is. Rows are counted as Python's
+own tokenizer counts them: a line ends with LF, CRLF or a lone CR, and with nothing else (a form feed is white space).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Source:
         return max(counts, key=lambda end: counts[end])
 
     def offset(self, row: int, utf8_column: int) -> int:
-        """The character offset of a position in an `ast` tree: its `lineno` (from 1) and `col_offset` (UTF-8 bytes, from 0).
+        """The character offset of an `ast` position: its `lineno` (from 1) and `col_offset` (UTF-8 bytes, from 0).
 
         Total: a position outside of the text becomes the nearest one inside, because Python before 3.12 gives the nodes
         inside an f-string positions that belong to no such place.
@@ -99,7 +99,7 @@ class Source:
         return Location(row, offset - self.line_starts[row - 1] + 1)
 
     def line(self, row: int) -> str:
-        """The line of this row (from 1) without its line end. Raises IndexError for a row that the text does not have."""
+        """The line of this row (from 1) without its line end. Raises IndexError for a row that is not there."""
         starts = self.line_starts
         if not 1 <= row <= len(starts):
             raise IndexError(f"row {row} of {len(starts)}")
@@ -108,10 +108,10 @@ class Source:
 
 
 def decode_source(data: bytes, path: str) -> Source:
-    """The text of a Python file's bytes, by its byte order mark and its PEP 263 declaration, UTF-8 where it has neither.
+    """The text of a Python file, by its byte order mark and its PEP 263 declaration, UTF-8 where it has neither.
 
-    Raises SourceError for an unknown encoding, bytes that are not of that encoding, a NUL byte, and text that would not give
-    the same bytes when it is encoded again.
+    Raises SourceError for an unknown encoding, bytes that are not of that encoding, a NUL byte, and text that would not
+    give the same bytes when it is encoded again.
     """
     nul = data.find(b"\0")
     if nul >= 0:
@@ -121,7 +121,9 @@ def decode_source(data: bytes, path: str) -> Source:
     declared, row = _declared_encoding(body)
     encoding = _codec_name(declared, row) if declared else "utf-8"
     if bom and encoding != "utf-8":
-        raise SourceError(f'the file declares the encoding "{declared}" and starts with the byte order mark of UTF-8', row)
+        raise SourceError(
+            f'the file declares the encoding "{declared}" and starts with the byte order mark of UTF-8', row
+        )
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
