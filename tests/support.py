@@ -1,0 +1,16 @@
+"""What tests of several folders use: where the checkout is, and an environment that no user's settings reach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+_PERSONAL = ("NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONUTF8", "PYTHONIOENCODING")
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """This process's environment without what changes output, with the checkout to import from."""
+    kept = {key: value for key, value in os.environ.items() if key not in _PERSONAL}
+    paths = [str(CHECKOUT), *filter(None, [kept.get("PYTHONPATH")])]
+    return kept | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"} | extra
