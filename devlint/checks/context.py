@@ -1,0 +1,90 @@
+"""What a rule can ask of the file that it looks at."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from devlint.placement.infer import Inference
+from devlint.placement.values import ANYTHING, NAME, Value
+from devlint.source.text import Source
+from devlint.syntax.lazy import cst
+from devlint.syntax.names import Names
+from devlint.syntax.pairing import Pairs
+
+_POSITIONS_IN_F_STRINGS = sys.version_info >= (3, 12)
+"""Before 3.12, what stands in an f-string has positions of its own that are not those of the file."""
+
+TORCH_NOW = (2, 13)
+"""The version that rules assume where `target-torch` is not set: the newest that the fact tables know."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One file, in both its trees, with what is known of its values."""
+
+    source: Source
+    tree: ast.Module
+    module: cst.Module
+    pairs: Pairs
+    names: Names
+    inference: Inference
+    target_torch: tuple[int, int] = TORCH_NOW
+    _parents: dict[ast.AST, ast.AST] | None = field(default=None, init=False)
+
+    def ast_of(self, node: cst.CSTNode | ast.AST) -> ast.AST:
+        """The `ast` node of a LibCST expression, statement, argument or parameter."""
+        return node if isinstance(node, ast.AST) else self.pairs[node]
+
+    def knows(self, node: cst.CSTNode) -> bool:
+        return node in self.pairs
+
+    def name_of(self, node: cst.CSTNode | ast.AST) -> str | None:
+        """The canonical qualified name of the library's function or class that node stands for, or None."""
+        target = self.ast_of(node)
+        found = self.names.qualified(target)
+        if len(found) == 1:
+            return self.inference.facts.canonical(next(iter(found)))
+        if found:
+            return None
+        value = self.inference.value(target)
+        return value.type if value.kind == NAME else None
+
+    def value_of(self, node: cst.CSTNode | ast.AST) -> Value:
+        """What the value of an expression is, as far as it is known."""
+        return self.inference.value(self.ast_of(node)) if isinstance(node, ast.AST) or node in self.pairs else ANYTHING
+
+    def ancestors(self, node: cst.CSTNode | ast.AST) -> Iterator[ast.AST]:
+        """The `ast` nodes around node, the nearest first."""
+        return self.inference.ancestors(self.ast_of(node))
+
+    def span(self, node: cst.CSTNode | ast.AST) -> tuple[int, int]:
+        """The characters [start, end) that node takes in the text, without parentheses around it."""
+        target: Any = self.ast_of(node)
+        outer = self._f_string(target)
+        if outer is not None:
+            target = outer
+        if isinstance(target, ast.Module):
+            return 0, len(self.source.text)
+        return (
+            self.source.offset(target.lineno, target.col_offset),
+            self.source.offset(target.end_lineno, target.end_col_offset),
+        )
+
+    def editable(self, node: cst.CSTNode | ast.AST) -> bool:
+        """Whether the positions in and of node are those of the file."""
+        return self._f_string(self.ast_of(node)) is None
+
+    def _f_string(self, node: ast.AST) -> ast.AST | None:
+        if _POSITIONS_IN_F_STRINGS:
+            return None
+        around = [above for above in self.inference.ancestors(node) if isinstance(above, ast.JoinedStr)]
+        return around[-1] if around else None
+
+    def text(self, node: cst.CSTNode | ast.AST) -> str:
+        """The text of a node as it stands in the file."""
+        start, end = self.span(node)
+        return self.source.text[start:end]

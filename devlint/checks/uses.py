@@ -1,0 +1,98 @@
+"""Where a value is read after a statement, and whether all that it meets there lives on one device."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from devlint.checks.context import Context
+from devlint.placement import values as v
+from devlint.placement.values import Place, Value
+
+
+def reads_after(context: Context, statement: ast.AST, receiver: ast.AST) -> list[ast.Name]:
+    """The reads of a local name that the definitions reaching `statement` reach too, after it.
+
+    In a loop whose body binds the name anew at each turn, only those later in the body count.
+    """
+    assert isinstance(receiver, ast.Name)
+    inference = context.inference
+    owner = inference.owner(statement)
+    ids = inference.value(receiver).ids
+    end = (getattr(statement, "end_lineno", 0), getattr(statement, "end_col_offset", 0))
+    loop = next(
+        (
+            above
+            for above in inference.ancestors(statement)
+            if isinstance(above, ast.For | ast.AsyncFor | ast.While) and not _binds(above, receiver.id)
+        ),
+        None,
+    )
+    found = []
+    for node, value in inference.run(owner).values.items():
+        if not (isinstance(node, ast.Name) and node.id == receiver.id and isinstance(node.ctx, ast.Load)):
+            continue
+        later = (node.lineno, node.col_offset) >= end
+        again = loop is not None and node is not receiver and any(above is loop for above in inference.ancestors(node))
+        if (later or again) and (value.ids & ids or not ids):
+            found.append(node)
+    return found
+
+
+def _binds(loop: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(loop)
+    )
+
+
+def settled_at(context: Context, place: Place, reads: Sequence[ast.Name]) -> bool:
+    """Whether each read meets a value proven to be at `place`, or a module there, and nothing else."""
+    return place.known and all(_meets(context, place, read) for read in reads)
+
+
+_ASKING = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "layout", "names"})
+
+
+def _meets(context: Context, place: Place, read: ast.Name) -> bool:
+    inference = context.inference
+    above = inference.parents.get(read)
+    if isinstance(above, ast.Attribute):
+        call = inference.parents.get(above)
+        if isinstance(call, ast.Call) and call.func is above:
+            result = inference.value(call)
+            return result.kind in (v.NUMBER, v.NOTHING) or above.attr in ("size", "dim", "numel", "item", "tolist")
+        return above.attr in _ASKING
+    if isinstance(above, ast.Call) and above.func is not read:
+        if inference.value(above).kind == v.NUMBER:
+            return True
+        return _call_is_at(context, place, above, read)
+    if isinstance(above, ast.BinOp | ast.Compare):
+        operands = [above.left, above.right] if isinstance(above, ast.BinOp) else [above.left, *above.comparators]
+        others = [context.inference.value(operand) for operand in operands if operand is not read]
+        return all(_is_at(place, other) for other in others)
+    return False
+
+
+def _call_is_at(context: Context, place: Place, call: ast.Call, read: ast.AST) -> bool:
+    inference = context.inference
+    function = inference.value(call.func) if not isinstance(call.func, ast.Attribute) else v.ANYTHING
+    if isinstance(call.func, ast.Attribute):
+        receiver = inference.value(call.func.value)
+        function = receiver if receiver.is_module else inference.value(call.func)
+    others = [inference.value(argument) for argument in call.args if argument is not read]
+    others += [inference.value(keyword.value) for keyword in call.keywords if keyword.value is not read]
+    if function.is_module:
+        where = module_place_at(context, call, function)
+        return where.same(place) and all(_is_at(place, other) for other in others)
+    return bool(others) and any(other.place.same(place) for other in others) and all(_is_at(place, o) for o in others)
+
+
+def module_place_at(context: Context, call: ast.Call, module: Value) -> Place:
+    """Where a module is when `call` calls it: its output's place says so."""
+    return context.inference.module_places.get(call, module.place)
+
+
+def _is_at(place: Place, value: Value) -> bool:
+    if value.kind in (v.NUMBER, v.TEXT, v.NOTHING):
+        return True
+    return value.place.same(place)

@@ -1,0 +1,596 @@
+"""What a call gives back and where it lives, by the fact tables; and what it says of its arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from devlint.placement import values as v
+from devlint.placement.values import CPU, NOWHERE_KNOWN, Origin, Place, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.evaluate import Evaluator
+
+Row = Mapping[str, Any]
+Operand = tuple[ast.expr, Value]
+
+_PAIR_LAYERS = frozenset(
+    f"torch.nn.{name}" for name in ("LSTM", "GRU", "RNN", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss")
+)
+"""Layers that give (output, something more)."""
+TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
+"""Methods that move a tensor (a copy) or a module (itself) to a device."""
+_PASS_THROUGH = frozenset({"tqdm", "trange", "iter", "reversed", "sorted", "list", "tuple"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The evaluated arguments of a call."""
+
+    node: ast.Call
+    positional: tuple[Operand, ...]
+    named: Mapping[str, Operand]
+    open_ended: bool
+    """A `*` or `**` argument may hold more."""
+
+    def get(self, name: str, position: int | None = None) -> Operand | None:
+        """The argument of this name or position."""
+        if name in self.named:
+            return self.named[name]
+        if position is not None and position < len(self.positional):
+            before = self.positional[: position + 1]
+            if not any(isinstance(expression, ast.Starred) for expression, _ in before):
+                return before[-1]
+        return None
+
+    @property
+    def all(self) -> list[Operand]:
+        return [*self.positional, *self.named.values()]
+
+
+def call(evaluator: Evaluator, node: ast.Call) -> Value:
+    """The value of a call."""
+    function = node.func
+    receiver: Value | None = None
+    if isinstance(function, ast.Attribute):
+        receiver = evaluator.value(function.value)
+        callee = evaluator.attribute_of(receiver, function) if _is_static(receiver) else None
+        if callee is not None:
+            evaluator.values[function] = callee
+    else:
+        callee = evaluator.value(function)
+    arguments = _arguments(evaluator, node)
+    if isinstance(function, ast.Attribute) and receiver is not None:
+        if callee is None:
+            return _method(evaluator, node, function, receiver, arguments)
+        if callee.kind == v.UNKNOWN and receiver.kind in (v.OBJECT, v.MODULE):
+            return _method(evaluator, node, function, receiver, arguments)
+    assert callee is not None
+    return _called(evaluator, node, callee, arguments)
+
+
+def _is_static(receiver: Value) -> bool:
+    """Whether an attribute of the receiver names a function or class, rather than a method of a value."""
+    return receiver.kind in (v.NAME, v.CLASS) or (receiver.kind in (v.OBJECT, v.MODULE) and receiver.node is not None)
+
+
+def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
+    positional = tuple((argument, evaluator.value(argument)) for argument in node.args)
+    named: dict[str, Operand] = {}
+    open_ended = any(isinstance(argument, ast.Starred) for argument in node.args)
+    for keyword in node.keywords:
+        value = evaluator.value(keyword.value)
+        if keyword.arg is None:
+            open_ended = True
+            if value.keys is not None:
+                named.update({name: (keyword.value, item) for name, item in value.keys.items()})
+        else:
+            named[keyword.arg] = (keyword.value, value)
+    return Arguments(node, positional, named, open_ended)
+
+
+def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments) -> Value:
+    if callee.kind == v.NAME:
+        return _named_call(evaluator, node, callee, arguments)
+    if callee.kind == v.CLASS:
+        return evaluator.inference.instance(callee, node, evaluator.state)
+    if callee.kind == v.FUNCTION:
+        return evaluator.inference.function_result(callee, node, evaluator)
+    if callee.is_module:
+        return _module_call(evaluator, node, callee, arguments)
+    if callee.kind == v.TOKENIZER:
+        return _tokenized(node, arguments)
+    _loss(evaluator, arguments)
+    return evaluator.unknown(node)
+
+
+def _loss(evaluator: Evaluator, arguments: Arguments) -> None:
+    """Something unknown is called with a model's output and the sibling of that model's input: a loss and its target."""
+    values = [value for expression, value in arguments.positional if not isinstance(expression, ast.Starred)]
+    if any(i in evaluator.outputs for value in values for i in value.ids):
+        for value in values:
+            if value.kind == v.UNKNOWN and evaluator.inference.sibling_is_tensor(evaluator, value):
+                evaluator.prove(value, v.TENSOR)
+
+
+# --- functions and classes of libraries ---------------------------------------------------------------------------
+
+
+def _named_call(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments) -> Value:
+    name = callee.type
+    special = _SPECIAL.get(name) or (_SPECIAL["*pass"] if name.rsplit(".", 1)[-1] in _PASS_THROUGH else None)
+    if special is not None:
+        result = special(evaluator, node, arguments)
+        if result is not None:
+            return result
+    row = evaluator.facts.call(name)
+    return _by_row(evaluator, node, name, row, arguments) if row is not None else evaluator.unknown(node)
+
+
+def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
+    """An object of a library's class. A module without state lives nowhere."""
+    kind = str(row.get("returns", v.OBJECT))
+    cls = str(row.get("type", ""))
+    place = NOWHERE_KNOWN
+    if kind in v.MODULE_KINDS:
+        place = _module_place(evaluator, cls, row, arguments)
+    return Value(
+        kind=kind,
+        type=cls,
+        place=place,
+        ids=frozenset([node]),
+        items=tuple(value for _, value in arguments.positional) if kind == v.CONTAINER else None,
+        origin=Origin(f"made by {short(name)}", node.lineno),
+    )
+
+
+def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments) -> Place:
+    state = (evaluator.facts.cls(cls) or {}).get("state", "children")
+    if state is False or "device_map" in arguments.named:
+        return NOWHERE_KNOWN
+    if isinstance(state, list):
+        brought = [arguments.get(name, (evaluator.facts.cls(cls) or {}).get("at", {}).get(name)) for name in state]
+        values = [operand[1] for operand in brought if operand is not None and operand[1].kind != v.NOTHING]
+        return values[0].place if len(values) == 1 and values[0].is_tensor and values[0].dims != 0 else NOWHERE_KNOWN
+    if state == "children" and arguments.positional:
+        places = [evaluator.state.place_of(value) for _, value in arguments.positional if value.is_module]
+        return places[0] if places and all(place == places[0] for place in places) else NOWHERE_KNOWN
+    if arguments.open_ended:
+        return NOWHERE_KNOWN
+    return _place_by_rule(evaluator, arguments.node, "factory", row, arguments)
+
+
+def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
+    returns = str(row.get("returns", v.UNKNOWN))
+    place_rule = row.get("place", "none")
+    origin = Origin(f"made by {short(name)}", node.lineno)
+    if returns == "first":
+        return arguments.positional[0][1] if arguments.positional else evaluator.unknown(node)
+    if returns in ("any", v.UNKNOWN):
+        return evaluator.unknown(node)
+    if returns not in (v.DEVICE, v.TENSOR, v.TENSORS, v.PARAMETER, v.BUFFER, v.CHECKPOINT):
+        return _instance(evaluator, node, name, row, arguments)
+    if returns == v.DEVICE:
+        return _device(evaluator, node, arguments)
+    if place_rule == "operands":
+        tensors = operands_of(arguments.all)
+        if arguments.positional and not isinstance(arguments.positional[0][0], ast.Starred):
+            evaluator.prove(arguments.positional[0][1], v.TENSOR)
+        place = evaluator.inference.meet(evaluator, node, tensors, row)
+        return Value(kind=returns, place=place, ids=frozenset([node]), dims=row.get("dims"), origin=_origin_of(tensors))
+    place = _place_by_rule(evaluator, node, str(place_rule), row, arguments)
+    dims = _dims(name, node) if place_rule == "factory" else row.get("dims")
+    if row.get("data") and arguments.positional and arguments.positional[0][1].is_tensor:
+        place = _place_by_rule(evaluator, node, "like", row, arguments)
+    elif row.get("data") and arguments.positional and arguments.positional[0][1].kind == v.UNKNOWN and place.is_cpu:
+        place = NOWHERE_KNOWN  # `as_tensor(x)` and `tensor(x)` of a tensor stay where x is
+    return Value(kind=returns, place=place, ids=frozenset([node]), origin=origin, dims=dims)
+
+
+def _dims(name: str, node: ast.Call) -> int | None:
+    """0 where a factory plainly makes a 0-dim tensor: `torch.tensor(0.0)`, `torch.zeros(())`."""
+    last = name.rsplit(".", 1)[-1]
+    if not node.args:
+        return None
+    first = node.args[0]
+    if last in ("tensor", "as_tensor", "scalar_tensor"):
+        inner = first.operand if isinstance(first, ast.UnaryOp) else first
+        number = isinstance(inner, ast.Constant) and isinstance(inner.value, int | float)
+        called = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in ("float", "int", "len")
+        return 0 if number or called else None
+    return 0 if isinstance(first, ast.Tuple) and not first.elts else None
+
+
+def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, arguments: Arguments) -> Place:
+    device = arguments.get(str(row.get("device_param", "device")), row.get("device_position"))
+    if rule == "host":
+        return CPU
+    if rule in ("factory", "like") and device is not None and device[1].kind != v.NOTHING:
+        return place_named_by(device[1])
+    if arguments.open_ended and rule in ("factory", "like"):
+        return NOWHERE_KNOWN
+    if rule in ("like", "first"):
+        first = arguments.positional[0][1] if arguments.positional else None
+        if first is None:
+            return NOWHERE_KNOWN
+        return evaluator.state.place_of(first) if first.is_tensor or first.kind in (v.UNKNOWN, v.TENSORS) else CPU
+    if rule == "factory":
+        if device is not None and device[1].kind != v.NOTHING:
+            return NOWHERE_KNOWN
+        return evaluator.state.default
+    return NOWHERE_KNOWN
+
+
+def place_named_by(device: Value) -> Place:
+    """The place that a value used as a device argument names."""
+    if device.kind == v.DEVICE or (device.kind == v.TEXT and device.const is None):
+        return device.place
+    if isinstance(device.const, str):
+        return v.named_place(device.const) or NOWHERE_KNOWN
+    if isinstance(device.const, int) and not isinstance(device.const, bool):
+        return Place("cuda", device.const)
+    if device.is_tensor:
+        return device.place
+    if device.ids:
+        return Place(key=("named by", device.ids), text=device.place.text)
+    return NOWHERE_KNOWN
+
+
+def _device(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value:
+    """`torch.device(...)` in all its spellings, and functions that give a device back."""
+    ids: frozenset[Hashable] = frozenset([node])
+    first, index = arguments.get("device", 0) or arguments.get("type"), arguments.get("index", 1)
+    place = Place(key=("device", node))
+    if first is not None:
+        _, value = first
+        if isinstance(value.const, str) and index is None:
+            place = v.named_place(value.const) or place
+        elif isinstance(value.const, str) and index is not None and isinstance(index[1].const, int):
+            place = Place(value.const, index[1].const)
+        elif isinstance(value.const, int) and index is None:
+            place = Place("cuda", value.const)
+        elif value.kind == v.DEVICE or (value.kind == v.TEXT and value.place.known):
+            place = replace(value.place, text="")
+    return Value(kind=v.DEVICE, place=place, ids=ids, origin=Origin("chosen", node.lineno))
+
+
+# --- methods ------------------------------------------------------------------------------------------------------
+
+
+def _method(
+    evaluator: Evaluator, node: ast.Call, function: ast.Attribute, receiver: Value, arguments: Arguments
+) -> Value:
+    name = function.attr
+    if receiver.kind == v.UNKNOWN:
+        evaluator.evidence.attribute(receiver.ids, name)
+        if name == "size" and arguments.positional:
+            evaluator.prove(receiver, v.TENSOR)  # an array's or image's size is no function
+        receiver = evaluator.resolved(receiver)
+    if receiver.is_tensor:
+        return _tensor_method(evaluator, node, name, receiver, arguments)
+    if receiver.is_module:
+        return _module_method(evaluator, node, name, receiver, arguments)
+    if receiver.kind == v.UNKNOWN:
+        return _unknown_method(evaluator, node, name, receiver, arguments)
+    if receiver.kind == v.BATCH and name in TRANSFERS:
+        return replace(receiver, place=moved_to(evaluator, name, arguments) or receiver.place)
+    if receiver.kind == v.TOKENIZER and name in ("encode", "__call__", "batch_encode_plus", "encode_plus"):
+        result = _tokenized(node, arguments)
+        return replace(result, kind=v.TENSOR) if result.kind == v.BATCH and name == "encode" else result
+    if receiver.kind == v.MAPPING:
+        return _mapping_method(evaluator, node, name, receiver)
+    if receiver.kind == v.SEQUENCE and name in ("append", "extend") and arguments.positional:
+        _extend(evaluator, function, receiver, arguments.positional[0][1], name)
+        return Value(kind=v.NOTHING)
+    row = evaluator.facts.method(receiver.kind, name)
+    if row is None and receiver.type:
+        row = evaluator.facts.call(f"{receiver.type}.{name}")
+    if row is not None:
+        returns = str(row.get("returns", v.UNKNOWN))
+        if returns == "self":
+            return receiver
+        if returns != v.UNKNOWN:
+            return Value(kind=returns, ids=frozenset([node]), place=_row_place(row, receiver))
+    return evaluator.unknown(node)
+
+
+def short(name: str) -> str:
+    """A qualified name as most people write it: `torch.zeros`, `nn.Linear`, `DataLoader`."""
+    for prefix, spelling in (("torch.nn.functional.", "F."), ("torch.nn.", "nn."), ("torch.utils.data.", ""), ("builtins.", "")):
+        if name.startswith(prefix):
+            return spelling + name[len(prefix) :]
+    return name
+
+
+def _row_place(row: Row, receiver: Value) -> Place:
+    return CPU if row.get("place") == "host" else receiver.place
+
+
+def _extend(evaluator: Evaluator, function: ast.Attribute, receiver: Value, item: Value, name: str) -> None:
+    """A list that grows holds what was put into it."""
+    from devlint.placement.evaluate import path_of
+
+    path = path_of(function.value)
+    element = item if name == "append" else (item.element or v.ANYTHING)
+    joined = element if receiver.element is None or receiver.items == () else v.join(receiver.element, element)
+    if path is not None and path in evaluator.state.names:
+        evaluator.state.names[path] = replace(receiver, items=None, element=joined)
+
+
+def _mapping_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Value) -> Value:
+    element = receiver.element
+    if element is None and receiver.keys:
+        element = v.join_all(receiver.keys.values())
+    if name == "values":
+        return Value(kind=v.SEQUENCE, element=element, ids=frozenset([node]))
+    if name == "items" and element is not None:
+        pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT, ids=frozenset([node])), element))
+        return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+    return evaluator.unknown(node)
+
+
+def moved_to(evaluator: Evaluator, name: str, arguments: Arguments) -> Place | None:
+    """Where a transfer puts its result; None where it moves nothing (`.to(torch.float16)`)."""
+    if name == "cpu":
+        return CPU
+    if name != "to":
+        device = arguments.get("device", 0)
+        if device is None or device[1].kind == v.NOTHING:
+            return Place(name)
+        return place_named_by(device[1])
+    device = arguments.get("device", 0)
+    if device is None:
+        other = arguments.get("other")
+        if other is not None:
+            return evaluator.state.place_of(other[1])
+        return NOWHERE_KNOWN if arguments.open_ended else None
+    value = device[1]
+    if value.kind == "dtype" or (value.kind == v.NAME and value.type.startswith("torch.")):
+        return None
+    if value.kind == v.NOTHING:
+        return None
+    return place_named_by(value)
+
+
+def _tensor_method(
+    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
+) -> Value:
+    assert isinstance(node.func, ast.Attribute)
+    moved = Origin(f"moved by .{name}()", node.lineno)
+    if name in TRANSFERS:
+        place = moved_to(evaluator, name, arguments)
+        kept = receiver.place if place is None else place
+        return replace(
+            receiver, kind=v.TENSOR, place=kept, ids=frozenset([node]), origin=receiver.origin if place is None else moved
+        )
+    row = evaluator.facts.method(v.TENSOR, name)
+    if row is None:
+        return evaluator.unknown(node)
+    returns, rule = str(row.get("returns", v.UNKNOWN)), row.get("place", "self")
+    if returns == "self":
+        returns = v.TENSOR
+    if returns not in (v.TENSOR, v.TENSORS, v.SEQUENCE):
+        host = Value(kind=returns, ids=frozenset([node]), place=CPU if rule == "host" else NOWHERE_KNOWN)
+        return host if returns != v.UNKNOWN else evaluator.unknown(node)
+    if rule == "host":
+        return Value(kind=returns, place=CPU, ids=frozenset([node]))
+    if rule == "argument":
+        first = arguments.get("other", 0)
+        place = first[1].place if first is not None and first[1].is_tensor else NOWHERE_KNOWN
+        return Value(kind=returns, place=place, ids=frozenset([node]), origin=moved)
+    if rule == "like":
+        device = arguments.get("device")
+        if device is not None and device[1].kind != v.NOTHING:
+            return Value(kind=returns, place=place_named_by(device[1]), ids=frozenset([node]), origin=moved)
+        place = NOWHERE_KNOWN if arguments.open_ended else receiver.place
+        return Value(kind=returns, place=place, ids=frozenset([node]), origin=receiver.origin)
+    tensors = [(node.func.value, receiver), *operands_of(arguments.all)]
+    place = evaluator.inference.meet(evaluator, node, tensors, row) if rule == "operands" else receiver.place
+    dims = receiver.dims if row.get("inplace") else row.get("dims")
+    kind = v.TENSORS if returns in (v.TENSORS, v.SEQUENCE) else v.TENSOR
+    ids = receiver.ids if row.get("inplace") else frozenset([node])
+    return Value(kind=kind, place=place, ids=ids, dims=dims, origin=receiver.origin)
+
+
+def _module_method(
+    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
+) -> Value:
+    if name in TRANSFERS:
+        place = moved_to(evaluator, name, arguments)
+        if place is not None:
+            for identity in receiver.ids:
+                evaluator.state.places[identity] = place
+        return replace(receiver, place=receiver.place if place is None else place)
+    if name in ("parameters", "buffers"):
+        element = Value(kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
+        return Value(kind=v.SEQUENCE, element=element, ids=frozenset([node]))
+    if name in ("named_parameters", "named_buffers"):
+        parameter = Value(kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
+        pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT), parameter))
+        return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+    if name in ("modules", "children"):
+        return Value(kind=v.SEQUENCE, element=Value(kind=v.MODULE, ids=frozenset([("element", node)])), ids=frozenset([node]))
+    if name in ("named_modules", "named_children"):
+        pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT), Value(kind=v.MODULE, ids=frozenset([("element", node)]))))
+        return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+    if name == "state_dict":
+        tensor = Value(kind=v.TENSOR, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
+        return Value(kind=v.MAPPING, element=tensor, ids=frozenset([node]), type="state_dict")
+    row = evaluator.facts.method(v.MODULE, name)
+    if row is not None and row.get("returns") in (v.MODULE, "first"):
+        return receiver
+    if name in ("forward", "__call__"):
+        return _module_call(evaluator, node, receiver, arguments)
+    if row is None and receiver.type:
+        row = evaluator.facts.call(f"{receiver.type}.{name}")
+    if name == "generate" and receiver.type.startswith("transformers."):
+        return evaluator.unknown(node, place=evaluator.state.place_of(receiver))
+    returns = str(row.get("returns", v.UNKNOWN)) if row is not None else v.UNKNOWN
+    if returns != v.UNKNOWN:
+        return Value(kind=returns, ids=frozenset([node]))
+    return evaluator.unknown(node)
+
+
+def _unknown_method(
+    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
+) -> Value:
+    """A method of something unknown. A transfer gives what its receiver is, where it was sent."""
+    if name in TRANSFERS and receiver.ids:
+        place = moved_to(evaluator, name, arguments)
+        kept = receiver.place if place is None else place
+        return replace(receiver, place=kept, origin=Origin(f"moved by .{name}()", node.lineno))
+    return evaluator.unknown(node)
+
+
+def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments: Arguments) -> Value:
+    """`module(x)`: a layer of torch gives a tensor where its input is, others give something where they are."""
+    evaluator.inference.fed(evaluator, node, module, arguments)
+    place = evaluator.state.place_of(module)
+    tensors = operands_of(arguments.all)
+    if not place.known and tensors:
+        place = tensors[0][1].place
+    if _is_layer(evaluator, module):
+        for expression, value in arguments.positional:
+            if not isinstance(expression, ast.Starred):
+                evaluator.prove(value, v.TENSOR)
+        output = Value(kind=v.TENSOR, place=place, ids=frozenset([node]), origin=_origin_of(tensors))
+        if module.type in _PAIR_LAYERS:
+            return Value(kind=v.SEQUENCE, items=(output, evaluator.unknown("state", node, place=place)), ids=frozenset([node]))
+        return output
+    evaluator.outputs.add(node)
+    return evaluator.unknown(node, place=place if place.known else None)
+
+
+def _is_layer(evaluator: Evaluator, module: Value) -> bool:
+    """A layer or loss of torch.nn, or a Sequential of such: tensors go in, a tensor comes out."""
+    if module.kind == v.CONTAINER:
+        known = module.type == "torch.nn.Sequential" and bool(module.items)
+        return known and all(_is_layer(evaluator, item) for item in module.items or ())
+    row = evaluator.facts.cls(module.type) if module.type.startswith("torch.nn.") else None
+    return row is not None and row.get("kind") == v.MODULE and "wraps" not in row and module.type != "torch.nn.Module"
+
+
+def _tokenized(node: ast.Call, arguments: Arguments) -> Value:
+    tensors = arguments.get("return_tensors")
+    if tensors is None or tensors[1].const != "pt":
+        return Value(kind=v.MAPPING if tensors is None else v.UNKNOWN, ids=frozenset([node]))
+    return Value(kind=v.BATCH, place=CPU, ids=frozenset([node]), origin=Origin("made by the tokenizer", node.lineno))
+
+
+# --- operations ---------------------------------------------------------------------------------------------------
+
+
+def operands_of(arguments: Sequence[Operand]) -> list[Operand]:
+    """The tensors among arguments, those in a list or tuple included."""
+    found: list[Operand] = []
+    for expression, value in arguments:
+        if value.is_tensor:
+            found.append((expression, value))
+        elif value.kind == v.SEQUENCE and value.items is not None and isinstance(expression, ast.Tuple | ast.List):
+            inner = [e for e in expression.elts if not isinstance(e, ast.Starred)]
+            if len(inner) == len(value.items):
+                found += operands_of(list(zip(inner, value.items, strict=True)))
+    return found
+
+
+def _origin_of(tensors: Sequence[Operand]) -> Origin | None:
+    return tensors[0][1].origin if tensors else None
+
+
+def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -> Value:
+    """An operator between values: tensors meet, numbers do not matter."""
+    tensors = operands_of([operand for operand in operands if operand[1].is_tensor])
+    if not tensors:
+        kinds = {value.kind for _, value in operands}
+        if kinds == {v.NUMBER}:
+            return Value(kind=v.NUMBER)
+        if kinds == {v.TEXT}:
+            return Value(kind=v.TEXT, ids=frozenset([node]), place=Place(key=("text", node)))
+        if v.SEQUENCE in kinds and kinds <= {v.SEQUENCE, v.NUMBER}:
+            return Value(kind=v.SEQUENCE, element=v.join_all(x.element for _, x in operands if x.element), ids=frozenset([node]))
+        return evaluator.unknown(node)
+    place = evaluator.inference.meet(evaluator, node, tensors, {})
+    dims = 0 if len(tensors) == len(operands) and all(t.dims == 0 for _, t in tensors) else None
+    if len(tensors) == 1 and tensors[0][1].dims == 0 and all(o.kind in (v.NUMBER, v.TENSOR) for _, o in operands):
+        dims = 0
+    return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors))
+
+
+# --- calls that change what is known ------------------------------------------------------------------------------
+
+
+def _partial(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    if not arguments.positional:
+        return None
+    function = arguments.positional[0][1]
+    return replace(function, ids=frozenset([node]), node=node) if function.kind == v.NAME else None
+
+
+def _first(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    return arguments.positional[0][1] if arguments.positional else None
+
+
+def _next(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    if not arguments.positional:
+        return None
+    return evaluator.element_of(arguments.positional[0][1], node)
+
+
+def _enumerate(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    if not arguments.positional:
+        return None
+    element = evaluator.element_of(arguments.positional[0][1], node)
+    pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.NUMBER), element))
+    return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+
+
+def _zip(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    if arguments.open_ended:
+        return None
+    elements = tuple(evaluator.element_of(value, expression) for expression, value in arguments.positional)
+    pair = Value(kind=v.SEQUENCE, items=elements)
+    return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+
+
+def _number(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    return Value(kind=v.NUMBER, ids=frozenset([node]))
+
+
+def _text(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    return Value(kind=v.TEXT, ids=frozenset([node]), place=Place(key=("text", node)))
+
+
+def _range(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    return Value(kind=v.SEQUENCE, element=Value(kind=v.NUMBER), ids=frozenset([node]))
+
+
+def _deepcopy(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    if not arguments.positional:
+        return None
+    source = arguments.positional[0][1]
+    if source.kind == v.UNKNOWN:
+        return None
+    return replace(source, ids=frozenset([node]), place=evaluator.state.place_of(source))
+
+
+_SPECIAL = {
+    "*pass": _first,
+    "functools.partial": _partial,
+    "builtins.next": _next,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.range": _range,
+    "builtins.str": _text,
+    "builtins.repr": _text,
+    **dict.fromkeys(
+        ["builtins.len", "builtins.int", "builtins.float", "builtins.bool", "builtins.isinstance", "builtins.hasattr",
+         "builtins.issubclass", "builtins.id", "builtins.hash", "builtins.callable"],
+        _number,
+    ),
+    "copy.deepcopy": _deepcopy,
+    "copy.copy": _deepcopy,
+    "torch.compile": _first,
+    "torch.jit.script": _first,
+}

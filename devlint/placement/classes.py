@@ -1,0 +1,195 @@
+"""Classes of the file: what kind of thing their instances are, and what their attributes hold."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from devlint.placement import values as v
+from devlint.placement.evaluate import path_of
+from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.infer import Inference
+    from devlint.placement.state import State
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Classes:
+    """Answers about the classes of one file, worked out when they are first asked for."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self._bases: dict[ast.ClassDef, tuple[str | ast.ClassDef | None, ...]] = {}
+        self._attributes: dict[tuple[ast.ClassDef, str], Value | None] = {}
+        self._assigning: dict[ast.ClassDef, dict[str, set[ast.AST]]] = {}
+
+    def bases(self, node: ast.ClassDef) -> tuple[str | ast.ClassDef | None, ...]:
+        """Each base: a class of the file, a qualified name, or None where it is neither."""
+        if node not in self._bases:
+            self._bases[node] = tuple(self._base(base) for base in node.bases)
+        return self._bases[node]
+
+    def _base(self, node: ast.expr) -> str | ast.ClassDef | None:
+        inference = self._inference
+        name = inference.names.name_of(node)
+        if name is not None:
+            return inference.facts.canonical(name)
+        if isinstance(node, ast.Name):
+            home = inference.names.homes.get(node)
+            scope = home.defining(node.id) if home is not None else None
+            bound = scope.bound.get(node.id, []) if scope is not None else []
+            if len(bound) == 1 and isinstance(bound[0], ast.ClassDef):
+                return bound[0]
+            if scope is None and not inference.names.module.star_import:
+                return f"builtins.{node.id}"
+        return None
+
+    def lineage(self, node: ast.ClassDef) -> list[str | ast.ClassDef | None]:
+        """The class and all its bases, the file's own and the others, each once."""
+        found: list[str | ast.ClassDef | None] = []
+        stack: list[str | ast.ClassDef | None] = [node]
+        while stack:
+            base = stack.pop()
+            if base in found:
+                continue
+            found.append(base)
+            if isinstance(base, ast.ClassDef):
+                stack.extend(reversed(self.bases(base)))
+        return found
+
+    def kind(self, node: ast.ClassDef) -> str:
+        """The kind of an instance: a module if a base is one, else an object."""
+        kinds = set()
+        for base in self.lineage(node):
+            row = self._inference.facts.cls(base) if isinstance(base, str) else None
+            if row is not None:
+                kinds.add(str(row.get("kind", v.OBJECT)))
+        for kind in (v.MODULE, v.METRIC, v.DATASET, v.OPTIMIZER, v.LOADER, v.TOKENIZER, v.TENSOR):
+            if kind in kinds:
+                return kind
+        return v.OBJECT
+
+    def complete(self, node: ast.ClassDef) -> bool:
+        """Whether all bases are known, so that what is not found here is not there."""
+        return all(
+            isinstance(base, ast.ClassDef) or (base is not None and (base == "builtins.object" or self._known(base)))
+            for base in self.lineage(node)
+        )
+
+    def _known(self, name: str) -> bool:
+        return self._inference.facts.cls(name) is not None
+
+    def method(self, node: ast.ClassDef, name: str) -> ast.AST | None:
+        """The method of this name, of the class or of a base in the file."""
+        for base in self.lineage(node):
+            if isinstance(base, ast.ClassDef):
+                for statement in base.body:
+                    if isinstance(statement, _FUNCTIONS) and statement.name == name:
+                        return statement
+        return None
+
+    def self_value(self, node: ast.ClassDef, method: ast.AST) -> Value:
+        """What `self` is in a method."""
+        if any(
+            isinstance(d, ast.Name) and d.id == "classmethod" for d in getattr(method, "decorator_list", [])
+        ):
+            return Value(kind=v.CLASS, node=node, ids=frozenset([("class", node)]))
+        kind = self.kind(node)
+        place = Place(key=("self", node), text="self") if kind in v.MODULE_KINDS else NOWHERE_KNOWN
+        return Value(kind=kind, node=node, ids=frozenset([("self", node)]), place=place)
+
+    def attribute(self, base: Value, name: str, state: State) -> Value | None:
+        """What an attribute of an instance (or class) of the file holds; None where nothing is known of it."""
+        node = base.node
+        if not isinstance(node, ast.ClassDef):
+            return None
+        method = self.method(node, name)
+        if method is not None:
+            return self._method_value(base, method)
+        if (node, name) not in self._attributes:
+            self._attributes[node, name] = None  # an attribute that is made from itself
+            self._attributes[node, name] = self._assigned(node, name)
+        value = self._attributes[node, name]
+        if value is None:
+            return None
+        if value.kind in (v.MODULE, v.METRIC, v.PARAMETER) and base.is_module:
+            place = state.place_of(base)
+            return replace(value, place=place if place.known else NOWHERE_KNOWN)
+        return value
+
+    def _method_value(self, base: Value, method: ast.AST) -> Value | None:
+        decorators = [path_of(d) or "" for d in getattr(method, "decorator_list", [])]
+        if any(d.rsplit(".", 1)[-1] in ("property", "cached_property") for d in decorators):
+            returns = getattr(method, "returns", None)
+            value = self._inference.annotated(returns, method) if returns is not None else None
+            if value is not None:
+                return value
+            result = v.join_all(self._inference.run(method).returned)
+            return replace(result, place=Place(key=("property", method)), ids=frozenset([method]))
+        return Value(kind=v.FUNCTION, node=method, ids=frozenset([method]))
+
+    def assignments(self, node: ast.ClassDef) -> dict[str, set[ast.AST]]:
+        """For each attribute of self, the methods that assign it."""
+        if node not in self._assigning:
+            found: dict[str, set[ast.AST]] = {}
+            for method in node.body:
+                if not isinstance(method, _FUNCTIONS) or not method.args.args:
+                    continue
+                first = method.args.args[0].arg
+                for part in ast.walk(method):
+                    if (
+                        isinstance(part, ast.Attribute)
+                        and isinstance(part.ctx, ast.Store)
+                        and isinstance(part.value, ast.Name)
+                        and part.value.id == first
+                    ):
+                        found.setdefault(part.attr, set()).add(method)
+            self._assigning[node] = found
+        return self._assigning[node]
+
+    def _assigned(self, node: ast.ClassDef, name: str) -> Value | None:
+        """The join of what the class and its bases in the file assign to self.NAME."""
+        values: list[Value] = []
+        for base in self.lineage(node):
+            if not isinstance(base, ast.ClassDef):
+                continue
+            for method in sorted(self.assignments(base).get(name, ()), key=lambda m: getattr(m, "lineno", 0)):
+                run = self._inference.run(method)
+                for target, value in run.values.items():
+                    if (
+                        isinstance(target, ast.Attribute)
+                        and isinstance(target.ctx, ast.Store)
+                        and target.attr == name
+                        and path_of(target) == f"{method.args.args[0].arg}.{name}"  # type: ignore[attr-defined]
+                    ):
+                        values.append(self._settled(value, run, name, method))
+        known = [value for value in values if value.kind != v.NOTHING]
+        if not known:
+            return None
+        result = v.join_all(known)
+        if result.kind == v.UNKNOWN and not result.ids:
+            return None
+        return replace(result, place=_outside(result.place, node, name), items=None, keys=None, alternatives=_outside_all(result, node, name))
+
+    def _settled(self, value: Value, run: object, name: str, method: ast.AST) -> Value:
+        state = getattr(run, "state", None)
+        if value.is_module and state is not None:
+            return replace(value, place=state.place_of(value))
+        return value
+
+
+def _outside(place: Place, node: ast.ClassDef, name: str) -> Place:
+    """A place that hangs on a name of another method is, here, whatever the attribute's place is."""
+    if place.key is None:
+        return place
+    return Place(key=("attribute", node, name), text=f"self.{name}" if place.text else "")
+
+
+def _outside_all(value: Value, node: ast.ClassDef, name: str) -> tuple[Value, ...]:
+    return tuple(replace(other, place=_outside(other.place, node, name)) for other in value.alternatives)
+
+
+__all__ = ["ANYTHING", "Classes"]

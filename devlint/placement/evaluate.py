@@ -1,0 +1,387 @@
+"""Values of expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from devlint.placement import calls
+from devlint.placement import values as v
+from devlint.placement.state import State
+from devlint.placement.values import ANYTHING, Origin, Place, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.evidence import Evidence
+    from devlint.placement.infer import Inference
+
+
+def path_of(node: ast.AST) -> str | None:
+    """The access path of a name or a chain of attributes on one: `x`, `self.pe`."""
+    tail: list[str] = []
+    while isinstance(node, ast.Attribute):
+        tail.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(tail)])
+
+
+class Evaluator:
+    """Evaluates the expressions of one function (or of the module's own body) in the state that its flow keeps.
+
+    `values` receives what each expression was found to be; `meetings` each operation in which tensors meet.
+    """
+
+    def __init__(self, inference: Inference, owner: ast.AST, evidence: Evidence) -> None:
+        self.inference = inference
+        self.facts = inference.facts
+        self.owner = owner
+        self.evidence = evidence
+        self.state = State()
+        self.values: dict[ast.AST, Value] = {}
+        self.returned: list[Value] = []
+        self.outputs: set[Hashable] = set()
+        """Definitions of what modules gave back."""
+
+    # --- the way in -------------------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr | None) -> Value:
+        """Evaluate an expression; unknown for None."""
+        if node is None:
+            return ANYTHING
+        method = _DISPATCH.get(type(node).__name__)
+        if method is None:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self.value(child)
+            result = self.unknown(node)
+        else:
+            result = method(self, node)
+        known = self.values.get(node)
+        result = self.resolved(result)
+        self.values[node] = result if known is None or known == result else v.join(known, result)
+        return result
+
+    def unknown(self, *key: Hashable, place: Place | None = None, origin: Origin | None = None) -> Value:
+        """A value of which only its definition is known; it lives wherever that lives."""
+        identity: Hashable = key[0] if len(key) == 1 else key
+        return self.resolved(
+            Value(ids=frozenset([identity]), place=place or Place(key=("at", identity)), origin=origin)
+        )
+
+    def resolved(self, value: Value) -> Value:
+        """Add what later uses say of a value of unknown kind."""
+        if value.kind == v.UNKNOWN and value.ids:
+            kind = self.evidence.kind(value.ids)
+            if kind != v.UNKNOWN:
+                return replace(value, kind=kind, alternatives=())
+        return value
+
+    def prove(self, value: Value, kind: str) -> None:
+        """A use of value that only this kind stands."""
+        if value.kind == v.UNKNOWN:
+            self.evidence.proves(value.ids, kind)
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def _name(self, node: ast.Name) -> Value:
+        if node.id in self.state.names:
+            return self.state.names[node.id]
+        return self.inference.outer_value(node, self.owner)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        base = self.value(node.value)
+        path = path_of(node)
+        if path is not None and path in self.state.names:
+            return self.state.names[path]
+        result = self.attribute_of(base, node)
+        if path is not None and result.kind != v.NAME and result.ids:
+            self.state.names[path] = result
+        return result
+
+    def attribute_of(self, base: Value, node: ast.Attribute) -> Value:
+        name = node.attr
+        if base.kind == v.NAME:
+            return self.inference.named(f"{base.type}.{name}")
+        if base.kind in (v.OBJECT, v.MODULE, v.CLASS) and base.node is not None:
+            found = self.inference.attribute(base, name, self.state)
+            if found is not None:
+                return found
+        if base.is_tensor:
+            return self._tensor_attribute(base, name, node)
+        if base.kind == v.DEVICE:
+            return Value(kind=v.TEXT, type="device.type") if name == "type" else Value(kind=v.NUMBER)
+        if base.is_module:
+            return self.unknown("attribute", base.ids or node, name, place=Place(key=("of", base.ids or node, name)))
+        if base.kind == v.BATCH and not name.startswith("_"):
+            return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
+        if base.kind == v.UNKNOWN:
+            self.evidence.attribute(base.ids, name)
+            return self.unknown("attribute", base.ids or node, name)
+        return self.unknown(node)
+
+    def _tensor_attribute(self, base: Value, name: str, node: ast.Attribute) -> Value:
+        if name == "device":
+            return Value(kind=v.DEVICE, place=base.place, ids=frozenset([("device of", base.place.key or node)]))
+        row = self.facts.method(v.TENSOR, name)
+        if row is None or not row.get("attribute"):
+            return self.unknown(node)
+        returns = str(row.get("returns", v.UNKNOWN))
+        if returns == v.TENSOR:
+            return replace(base, kind=v.TENSOR, ids=frozenset([(name, node)]), dims=None)
+        if returns == v.NUMBER:
+            return Value(kind=v.NUMBER, ids=frozenset([node]))
+        return Value(kind=returns, ids=frozenset([node]))
+
+    # --- literals ---------------------------------------------------------------------------------------------
+
+    def _constant(self, node: ast.Constant) -> Value:
+        constant = node.value
+        if constant is None:
+            return Value(kind=v.NOTHING)
+        if isinstance(constant, str):
+            return Value(kind=v.TEXT, const=constant, ids=frozenset([node]))
+        if isinstance(constant, bool | int | float):
+            return Value(kind=v.NUMBER, const=constant)
+        return Value(kind=v.NUMBER) if isinstance(constant, complex) else Value(kind=v.OBJECT, type="builtins.bytes")
+
+    def _joined(self, node: ast.JoinedStr) -> Value:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.value(part.value)
+        return Value(kind=v.TEXT, ids=frozenset([node]), place=Place(key=("text", node)))
+
+    def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
+        items = tuple(self.value(item) for item in node.elts)
+        starred = any(isinstance(item, ast.Starred) for item in node.elts)
+        fixed = None if starred or isinstance(node, ast.Set) or len(items) > 64 else items
+        return Value(kind=v.SEQUENCE, items=fixed, element=v.join_all(items), ids=frozenset([node]))
+
+    def _dict(self, node: ast.Dict) -> Value:
+        keys: dict[str, Value] = {}
+        complete = True
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.value(item)
+            name = self.value(key).const if key is not None else None
+            if isinstance(name, str):
+                keys[name] = value
+            else:
+                complete = False
+        return Value(kind=v.MAPPING, keys=keys if complete else None, ids=frozenset([node]))
+
+    def _starred(self, node: ast.Starred) -> Value:
+        value = self.value(node.value)
+        return value.element or self.unknown(node)
+
+    # --- operators --------------------------------------------------------------------------------------------
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        left, right = self.value(node.left), self.value(node.right)
+        return calls.operate(self, node, [(node.left, left), (node.right, right)])
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            return Value(kind=v.NUMBER)
+        if value.is_tensor:
+            return replace(value, kind=v.TENSOR, ids=frozenset([node]))
+        return Value(kind=v.NUMBER) if value.kind == v.NUMBER else self.unknown(node)
+
+    def _compare(self, node: ast.Compare) -> Value:
+        operands = [(operand, self.value(operand)) for operand in [node.left, *node.comparators]]
+        if all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq | ast.NotEq) for op in node.ops):
+            result = calls.operate(self, node, operands)
+            if result.is_tensor:
+                return result
+            if any(value.kind == v.UNKNOWN for _, value in operands):
+                return self.unknown(node)
+        return Value(kind=v.NUMBER)
+
+    def _bool(self, node: ast.BoolOp) -> Value:
+        return v.join_all([self.value(operand) for operand in node.values])
+
+    def _if(self, node: ast.IfExp) -> Value:
+        self.value(node.test)
+        before = self.state
+        self.state = before.copy()
+        self.inference.narrow(self, node.test, True)
+        body = self.value(node.body)
+        after = self.state
+        self.state = before
+        self.inference.narrow(self, node.test, False)
+        orelse = self.value(node.orelse)
+        self.state.merge(after)
+        joined = v.join(body, orelse)
+        if joined.kind in (v.TEXT, v.DEVICE) and joined.alternatives:
+            return replace(joined, ids=frozenset([node]), place=Place(key=("choice", node)))
+        return joined
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        base, index = self.value(node.value), self._index(node.slice)
+        path = path_of(node.value)
+        if path is not None and isinstance(index.const, str | int):
+            known = self.state.names.get(f"{path}.[{index.const!r}]")
+            if known is not None:
+                return known
+        return self.item(base, index, node)
+
+    def _index(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Slice):
+            for part in (node.lower, node.upper, node.step):
+                self.value(part)
+            return Value(kind=v.OBJECT, type="builtins.slice")
+        return self.value(node)
+
+    def item(self, base: Value, index: Value, node: ast.AST) -> Value:
+        """What `base[index]` is."""
+        sliced = index.type == "builtins.slice"
+        if base.is_tensor:
+            return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=None)
+        if base.kind == v.SEQUENCE:
+            if sliced:
+                return replace(base, items=None, ids=frozenset([node]))
+            if base.items is not None and isinstance(index.const, int) and -len(base.items) <= index.const < len(base.items):
+                return base.items[index.const]
+            return base.element or self.unknown(node)
+        if base.kind == v.MAPPING and base.keys is not None and isinstance(index.const, str):
+            return base.keys.get(index.const) or self.unknown(node)
+        if base.kind == v.TENSORS:
+            return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
+        if base.kind == v.BATCH and isinstance(index.const, str):
+            return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
+        if base.kind == v.CHECKPOINT:
+            return replace(base, ids=frozenset([("item", node)]))
+        if base.kind == v.CONTAINER:
+            return Value(kind=v.MODULE, place=base.place, ids=frozenset([("item", node)]))
+        key: Hashable = ("item", base.ids, index.const) if base.ids and index.const is not None else ("item", node)
+        return self.unknown(key)
+
+    # --- comprehensions, lambdas, others ----------------------------------------------------------------------
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+        outer = self.state
+        self.state = outer.copy()
+        for generator in node.generators:
+            self.bind(generator.target, self.element_of(self.value(generator.iter), generator.iter))
+            for condition in generator.ifs:
+                self.value(condition)
+                self.inference.narrow(self, condition, True)
+        if isinstance(node, ast.DictComp):
+            self.value(node.key)
+            element = self.value(node.value)
+            kind = v.MAPPING
+        else:
+            element = self.value(node.elt)
+            kind = v.SEQUENCE
+        outer.places = self.state.places
+        self.state = outer
+        return Value(kind=kind, element=element, ids=frozenset([node]))
+
+    def _lambda(self, node: ast.Lambda) -> Value:
+        outer = self.state
+        self.state = outer.copy()
+        for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            self.state.bind(argument.arg, self.unknown(argument))
+        self.value(node.body)
+        self.state = outer
+        return Value(kind=v.FUNCTION, node=node, ids=frozenset([node]))
+
+    def _named(self, node: ast.NamedExpr) -> Value:
+        value = self.value(node.value)
+        self.bind(node.target, value)
+        return value
+
+    def _await(self, node: ast.Await) -> Value:
+        return self.value(node.value)
+
+    # --- binding ----------------------------------------------------------------------------------------------
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        """Assign a value to a target of any form."""
+        if isinstance(target, ast.Name):
+            self.values[target] = value
+            self.state.bind(target.id, self._named_by(value, target.id, target))
+        elif isinstance(target, ast.Attribute):
+            self.value(target.value)
+            self.values[target] = value
+            path = path_of(target)
+            if path is not None:
+                self.state.bind(path, self._named_by(value, path, target))
+        elif isinstance(target, ast.Tuple | ast.List):
+            for position, item in enumerate(target.elts):
+                if isinstance(item, ast.Starred):
+                    self.bind(item.value, Value(kind=v.SEQUENCE, element=value.element, ids=frozenset([item])))
+                    continue
+                starred = any(isinstance(other, ast.Starred) for other in target.elts)
+                self.bind(item, self._unpacked(value, position, len(target.elts), starred, item))
+        elif isinstance(target, ast.Subscript):
+            self.value(target.value)
+            index = self._index(target.slice)
+            path = path_of(target.value)
+            if path is not None and isinstance(index.const, str | int):
+                self.state.bind(f"{path}.[{index.const!r}]", value)
+
+    def _named_by(self, value: Value, path: str, target: ast.expr) -> Value:
+        """A device keeps how the file names it, so that a fix and a message can say it."""
+        if value.kind in (v.DEVICE, v.TEXT) and value.const is None and not value.place.text:
+            key = value.place.key if value.place.key is not None else ("named", target)
+            if value.kind == v.DEVICE and value.place.device:
+                return value
+            return replace(value, place=Place(key=key, text=path))
+        return value
+
+    def _unpacked(self, value: Value, position: int, count: int, starred: bool, target: ast.expr) -> Value:
+        if value.items is not None and len(value.items) == count and not starred:
+            return value.items[position]
+        if value.kind in (v.TENSORS, v.TENSOR):
+            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([target]), origin=value.origin)
+        if value.kind == v.SEQUENCE and value.element is not None and value.element != ANYTHING:
+            # Each turn of unpacking is another element: same kind and place, another definition.
+            return replace(value.element, ids=frozenset([target]))
+        if value.kind == v.NUMBER:
+            return Value(kind=v.NUMBER)
+        if any(isinstance(i, tuple) and i[0] == "element" for i in value.ids):
+            return self.unknown("unpacked", target, origin=value.origin)
+        return self.unknown(target, origin=value.origin)
+
+    def element_of(self, value: Value, node: ast.AST) -> Value:
+        """What a loop over value binds in each turn."""
+        if value.kind == v.SEQUENCE and value.items:
+            return replace(v.join_all(value.items), ids=frozenset([("element", node)])) if len(value.items) > 1 else value.items[0]
+        if value.element is not None:
+            return value.element
+        if value.kind in (v.TENSOR, v.PARAMETER, v.TENSORS):
+            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin)
+        if value.kind == v.LOADER:
+            origin = Origin("an item of the loader", getattr(node, "lineno", 0))
+            return self.unknown("element", node, origin=origin)
+        return self.unknown("element", node)
+
+
+_DISPATCH: dict[str, Callable[[Evaluator, ast.expr], Value]] = {
+    "Name": Evaluator._name,
+    "Attribute": Evaluator._attribute,
+    "Constant": Evaluator._constant,
+    "JoinedStr": Evaluator._joined,
+    "Tuple": Evaluator._sequence,
+    "List": Evaluator._sequence,
+    "Set": Evaluator._sequence,
+    "Dict": Evaluator._dict,
+    "Starred": Evaluator._starred,
+    "BinOp": Evaluator._binary,
+    "UnaryOp": Evaluator._unary,
+    "Compare": Evaluator._compare,
+    "BoolOp": Evaluator._bool,
+    "IfExp": Evaluator._if,
+    "Subscript": Evaluator._subscript,
+    "ListComp": Evaluator._comprehension,
+    "SetComp": Evaluator._comprehension,
+    "GeneratorExp": Evaluator._comprehension,
+    "DictComp": Evaluator._comprehension,
+    "Lambda": Evaluator._lambda,
+    "NamedExpr": Evaluator._named,
+    "Await": Evaluator._await,
+    "Call": calls.call,
+}  # type: ignore[dict-item]

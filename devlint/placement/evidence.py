@@ -1,0 +1,37 @@
+"""What the uses of a value say of it: only a tensor has `.unsqueeze`, only a module has `.parameters`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from devlint.placement import values as v
+from devlint.placement.api import Facts
+
+
+class Evidence:
+    """Uses by definition. Contradicting uses prove nothing."""
+
+    def __init__(self, facts: Facts, objects: bool) -> None:
+        """`objects`: the file works with graphs or batches that have many methods of a tensor."""
+        self._facts = facts
+        self._objects = objects
+        self._kinds: dict[Hashable, set[str]] = {}
+
+    def attribute(self, ids: Iterable[Hashable], name: str) -> None:
+        """An attribute called `name` was read or called."""
+        if name in self._facts.only_module:
+            self.proves(ids, v.MODULE)
+        elif name in self._facts.only_tensor or (name in self._facts.tensor_like and not self._objects):
+            self.proves(ids, v.TENSOR)
+
+    def proves(self, ids: Iterable[Hashable], kind: str) -> None:
+        """A use that only a value of this kind stands."""
+        for identity in ids:
+            self._kinds.setdefault(identity, set()).add(kind)
+
+    def kind(self, ids: Iterable[Hashable]) -> str:
+        """What the uses of these definitions prove, or unknown."""
+        kinds: set[str] = set()
+        for identity in ids:
+            kinds |= self._kinds.get(identity, set())
+        return next(iter(kinds)) if len(kinds) == 1 else v.UNKNOWN

@@ -1,0 +1,377 @@
+"""The inference: asks of values in one file, answered lazily, one function at a time."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from devlint.placement import values as v
+from devlint.placement.api import Facts
+from devlint.placement.calls import Arguments, Operand
+from devlint.placement.classes import Classes
+from devlint.placement.evaluate import Evaluator, path_of
+from devlint.placement.evidence import Evidence
+from devlint.placement.flow import Flow
+from devlint.placement.state import State
+from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
+from devlint.syntax.names import Names
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Tensors that one operation brings together; `node` is the operation."""
+
+    node: ast.expr
+    operands: tuple[Operand, ...]
+
+
+class Inference:
+    """What devlint believes of the values of one file.
+
+    `value(node)` infers the function that node stands in when it is first asked, and nothing else.
+    """
+
+    def __init__(self, tree: ast.Module, names: Names, facts: Facts) -> None:
+        self.tree = tree
+        self.names = names
+        self.facts = facts
+        self.classes = Classes(self)
+        self.meetings: dict[ast.AST, Meeting] = {}
+        self.module_places: dict[ast.Call, Place] = {}
+        """Where a module was when it was called."""
+        self._runs: dict[ast.AST, Evaluator] = {}
+        self._running: set[ast.AST] = set()
+
+    # --- asked by rules ---------------------------------------------------------------------------------------
+
+    def value(self, node: ast.AST) -> Value:
+        """What the expression `node` is; unknown where nothing reaches it."""
+        return self.run(self.owner(node)).values.get(node, ANYTHING)
+
+    def place(self, node: ast.AST) -> Place:
+        """Where the value of `node` lives."""
+        return self.value(node).place
+
+    def owner(self, node: ast.AST) -> ast.AST:
+        """The function in which node is evaluated, or the module."""
+        parents = self.parents
+        child, above = node, parents.get(node)
+        while above is not None:
+            if isinstance(above, FUNCTIONS) and child in above.body:
+                return above
+            child, above = above, parents.get(above)
+        return self.tree
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Each node's parent."""
+        found: dict[ast.AST, ast.AST] = {}
+        stack: list[ast.AST] = [self.tree]
+        while stack:
+            node = stack.pop()
+            for child in ast.iter_child_nodes(node):
+                found[child] = node
+                stack.append(child)
+        return found
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around node, from the nearest to the module."""
+        above = self.parents.get(node)
+        while above is not None:
+            yield above
+            above = self.parents.get(above)
+
+    def run(self, owner: ast.AST) -> Evaluator:
+        """Infer one function, or the module's own body: a pass that gathers evidence, and one that uses it."""
+        done = self._runs.get(owner)
+        if done is not None:
+            return done
+        if owner in self._running:
+            return Evaluator(self, owner, Evidence(self.facts, self.batches_are_objects))  # asked of itself: nothing is known yet
+        self._running.add(owner)
+        try:
+            evidence = Evidence(self.facts, self.batches_are_objects)
+            body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
+            Flow(self, owner, evidence).run(body, self._entry(owner))
+            result = Flow(self, owner, evidence).run(body, self._entry(owner))
+        finally:
+            self._running.discard(owner)
+        self._runs[owner] = result
+        return result
+
+    # --- asked by the evaluator -------------------------------------------------------------------------------
+
+    @cached_property
+    def default(self) -> Place:
+        """Where factories put tensors in this file: the CPU, unless it sets a default device somewhere."""
+        setters = {"set_default_device", "set_default_tensor_type"}
+        for node in ast.walk(self.tree):
+            name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
+            if name in setters:
+                return NOWHERE_KNOWN
+        return CPU
+
+    def _entry(self, owner: ast.AST) -> State:
+        state = State(default=self.default)
+        if not isinstance(owner, FUNCTIONS):
+            return state
+        arguments = owner.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        home = self.parents.get(owner)
+        static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in owner.decorator_list)
+        for position, argument in enumerate([*positional, *arguments.kwonlyargs]):
+            if position == 0 and isinstance(home, ast.ClassDef) and not static:
+                state.names[argument.arg] = self.classes.self_value(home, owner)
+                continue
+            value = self.annotated(argument.annotation, argument) if argument.annotation else None
+            state.names[argument.arg] = value or Value(
+                ids=frozenset([argument]),
+                place=Place(key=("at", argument), text=argument.arg),
+                origin=Origin(f"the argument {argument.arg}"),
+            )
+        if arguments.vararg is not None:
+            state.names[arguments.vararg.arg] = Value(kind=v.SEQUENCE, ids=frozenset([arguments.vararg]))
+        if arguments.kwarg is not None:
+            state.names[arguments.kwarg.arg] = Value(kind=v.MAPPING, ids=frozenset([arguments.kwarg]))
+        return state
+
+    def outer_value(self, node: ast.Name, owner: ast.AST) -> Value:
+        """A name that the function itself has not bound: of an enclosing function, of the module, or a builtin."""
+        home = self.names.homes.get(node)
+        scope = home.defining(node.id) if home is not None else None
+        if scope is None:
+            if node.id in _BUILTINS:
+                return self.named(f"builtins.{node.id}")
+            return Value(ids=frozenset([("global", node.id)]))
+        if node.id not in scope.bound:
+            return v.join_all(self.named(name) for name in sorted(scope.imports[node.id]))
+        if scope.node is owner:
+            return Value(ids=frozenset([("global", node.id)]))  # read before it is bound
+        bound = scope.bound[node.id]
+        if len(bound) == 1 and isinstance(bound[0], (*FUNCTIONS, ast.ClassDef)) and node.id not in scope.imports:
+            kind = v.CLASS if isinstance(bound[0], ast.ClassDef) else v.FUNCTION
+            return Value(kind=kind, node=bound[0], ids=frozenset([bound[0]]))
+        if any(isinstance(b, ast.Global) for b in bound):
+            return Value(ids=frozenset([("global", node.id)]))
+        if isinstance(scope.node, (ast.Module, *FUNCTIONS)):
+            found = self.run(scope.node).state.names.get(node.id)
+            if found is not None:
+                return self._settled(found, scope.node)
+        return Value(ids=frozenset([("global", node.id)]))
+
+    def _settled(self, value: Value, owner: ast.AST) -> Value:
+        """A module of an outer scope is where that scope left it."""
+        return replace(value, place=self.run(owner).state.place_of(value)) if value.is_module else value
+
+    def named(self, name: str) -> Value:
+        """An imported name, or an attribute of one."""
+        canonical = self.facts.canonical(name)
+        return Value(kind=v.NAME, type=canonical, ids=frozenset([canonical]))
+
+    def annotated(self, annotation: ast.expr, target: ast.AST) -> Value | None:
+        """What an annotation says; None where it says nothing that matters."""
+        node: ast.expr = annotation
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                node = ast.parse(node.value, mode="eval").body
+            except (SyntaxError, ValueError):
+                return None
+            return self._annotation(node, target, annotation)
+        return self._annotation(node, target, annotation)
+
+    def _annotation(self, node: ast.expr, target: ast.AST, home: ast.expr) -> Value | None:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            sides = [side for side in (node.left, node.right) if not _is_none(side)]
+            return self._annotation(sides[0], target, home) if len(sides) == 1 else None
+        if isinstance(node, ast.Subscript):
+            outer = _last(node.value)
+            if outer == "Optional":
+                return self._annotation(node.slice, target, home)
+            if outer in ("List", "list", "Sequence", "Iterable", "Tuple", "tuple") and not isinstance(node.slice, ast.Tuple):
+                element = self._annotation(node.slice, ("element of", target), home)  # type: ignore[arg-type]
+                return Value(kind=v.SEQUENCE, element=element, ids=frozenset([target])) if element else None
+            return None
+        name = self._annotation_name(node, home)
+        if name is None:
+            return None
+        name = self.facts.canonical(name)
+        row = self.facts.cls(name)
+        kind = "device" if name == "torch.device" else str(row.get("kind")) if row else None
+        if name == "torch.Tensor":
+            kind = v.TENSOR
+        if kind is None:
+            return None
+        text = target.arg if isinstance(target, ast.arg) else ""
+        origin = Origin(f"the argument {text}") if text else None
+        return Value(kind=kind, type=name, ids=frozenset([target]), place=Place(key=("at", target), text=text), origin=origin)
+
+    def _annotation_name(self, node: ast.expr, home: ast.expr) -> str | None:
+        name = self.names.name_of(node)
+        if name is None and node is not home and isinstance(node, ast.Name | ast.Attribute):
+            # A quoted annotation was parsed on its own, so its names belong to the module's scope.
+            path = path_of(node)
+            if path is not None:
+                root, _, rest = path.partition(".")
+                imported = self.names.module.imports.get(root, set())
+                if len(imported) == 1 and root not in self.names.module.bound:
+                    return ".".join(filter(None, [next(iter(imported)), rest]))
+        return name
+
+    def attribute(self, base: Value, name: str, state: State) -> Value | None:
+        return self.classes.attribute(base, name, state)
+
+    def instance(self, callee: Value, node: ast.Call, state: State) -> Value:
+        """What calling a class of the same file gives."""
+        if not isinstance(callee.node, ast.ClassDef):
+            return Value(ids=frozenset([node]))
+        kind = self.classes.kind(callee.node)
+        place = CPU if kind in v.MODULE_KINDS and state.default.is_cpu else NOWHERE_KNOWN
+        if any(keyword.arg in (None, "device") for keyword in node.keywords):
+            place = NOWHERE_KNOWN
+        origin = Origin(f"made by {callee.node.name}", node.lineno)
+        return Value(kind=kind, node=callee.node, ids=frozenset([node]), place=place, origin=origin)
+
+    def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
+        """What calling a function of the same file gives: its annotation, or what it returns, where that is fixed."""
+        function = callee.node
+        if not isinstance(function, ast.FunctionDef) or any(
+            isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(function)
+        ):
+            return evaluator.unknown(node)
+        result = v.join_all(self.run(function).returned) if function not in self._running else ANYTHING
+        if result.kind == v.UNKNOWN and function.returns is not None:
+            result = self.annotated(function.returns, function) or ANYTHING
+        return _seen_from_outside(result, node) if result.kind != v.UNKNOWN else evaluator.unknown(node)
+
+    def narrow(self, evaluator: Evaluator, test: ast.expr, truth: bool) -> None:
+        """What a condition says of the names that it asks about."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self.narrow(evaluator, test.operand, not truth)
+        elif isinstance(test, ast.BoolOp):
+            if isinstance(test.op, ast.And) == truth:
+                for part in test.values:
+                    self.narrow(evaluator, part, truth)
+            else:
+                for part in test.values:
+                    self._forget_kind(evaluator, part, truth)
+        elif isinstance(test, ast.Call) and test.args:
+            path = path_of(test.args[0])
+            name = evaluator.values.get(test.func, ANYTHING).type
+            if path is None or path not in evaluator.state.names:
+                return
+            value = evaluator.state.names[path]
+            if name == "torch.is_tensor" and truth:
+                evaluator.state.bind(path, replace(value, kind=v.TENSOR, ids=frozenset([("narrowed", test)])))
+            elif name == "builtins.isinstance" and truth and len(test.args) == 2:
+                kind = self._checked_kind(evaluator, test.args[1])
+                narrowed = Value(kind=kind, place=value.place, ids=frozenset([("narrowed", test)]), origin=value.origin)
+                if value.kind in (v.UNKNOWN, v.NOTHING) or kind != v.UNKNOWN:
+                    evaluator.state.bind(path, narrowed)
+            else:
+                self._forget_kind(evaluator, test, truth)
+        elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot):
+            path = path_of(test.left)
+            if path is not None and _is_none(test.comparators[0]) and path in evaluator.state.names:
+                is_none = isinstance(test.ops[0], ast.Is) == truth
+                value = evaluator.state.names[path]
+                if is_none and value.kind == v.UNKNOWN:
+                    evaluator.state.names[path] = Value(kind=v.NOTHING)
+                elif not is_none and value.alternatives:
+                    rest = [other for other in value.alternatives if other.kind != v.NOTHING]
+                    evaluator.state.names[path] = v.join_all(rest) if rest else value
+
+    def _forget_kind(self, evaluator: Evaluator, test: ast.expr, truth: bool) -> None:
+        """`if isinstance(x, A)`: what x is used as on one side says nothing of the other."""
+        if not (isinstance(test, ast.Call) and test.args):
+            return
+        path = path_of(test.args[0])
+        name = evaluator.values.get(test.func, ANYTHING).type
+        asks = name in ("builtins.isinstance", "builtins.hasattr", "builtins.callable", "torch.is_tensor")
+        if path is not None and asks and path in evaluator.state.names:
+            value = evaluator.state.names[path]
+            if value.kind == v.UNKNOWN:
+                evaluator.state.bind(path, replace(value, ids=frozenset([("narrowed", test, truth)])))
+
+    def _checked_kind(self, evaluator: Evaluator, node: ast.expr) -> str:
+        value = evaluator.values.get(node, ANYTHING)
+        if value.kind == v.CLASS and isinstance(value.node, ast.ClassDef):
+            return self.classes.kind(value.node)
+        if value.kind != v.NAME:
+            return v.UNKNOWN
+        if value.type == "torch.Tensor":
+            return v.TENSOR
+        row = self.facts.cls(value.type)
+        return str(row.get("kind", v.UNKNOWN)) if row else v.UNKNOWN
+
+    def meet(self, evaluator: Evaluator, node: ast.expr, tensors: Sequence[Operand], row: object) -> Place:
+        """Tensors come together in one operation: note it, and say where the result lives."""
+        if not tensors:
+            return NOWHERE_KNOWN
+        if len(tensors) > 1:
+            self.meetings[node] = Meeting(node, tuple(tensors))
+        places = [value.place for _, value in tensors if value.dims != 0] or [value.place for _, value in tensors]
+        known = [place for place in places if place.known]
+        return next((place for place in known if not place.is_cpu), known[0]) if known else NOWHERE_KNOWN
+
+    def fed(self, evaluator: Evaluator, node: ast.Call, module: Value, arguments: Arguments) -> None:
+        """A module is called: what came unpacked from a loop and goes into it whole is a tensor."""
+        self.module_places[node] = evaluator.state.place_of(module)
+        if self.batches_are_objects:
+            return
+        for expression, value in arguments.positional:
+            if not isinstance(expression, ast.Starred) and value.kind == v.UNKNOWN and is_unpacked(value):
+                evaluator.prove(value, v.TENSOR)
+
+    def sibling_is_tensor(self, evaluator: Evaluator, value: Value) -> bool:
+        """Whether value was unpacked in one statement with what is proven a tensor."""
+        for identity in value.ids:
+            target = identity[1] if isinstance(identity, tuple) and identity[0] == "unpacked" else None
+            above = self.parents.get(target) if isinstance(target, ast.AST) else None
+            if not isinstance(above, ast.Tuple | ast.List):
+                return False
+            others = [("unpacked", item) for item in above.elts if item is not target]
+            if not any(evaluator.evidence.kind([other]) == v.TENSOR for other in others):
+                return False
+        return bool(value.ids)
+
+    @cached_property
+    def batches_are_objects(self) -> bool:
+        """Whether the file works with a library whose loaders give objects that move in place."""
+        objects = {"torch_geometric", "transformers", "dgl", "flair", "fairseq2"}
+        roots = {name.split(".")[0] for scope in self.names.scope_of.values() for n in scope.imports.values() for name in n}
+        return bool(roots & objects)
+
+
+def is_unpacked(value: Value) -> bool:
+    """Whether a value is one part of what a loop gives, taken apart in the loop's head or in its body."""
+    return bool(value.ids) and all(isinstance(i, tuple) and i[0] == "unpacked" for i in value.ids)
+
+
+def _seen_from_outside(value: Value, node: ast.AST) -> Value:
+    """A function's result at a call: places that hang on the function's own names mean nothing here."""
+    place = value.place if value.place.key is None else NOWHERE_KNOWN
+    items = value.items
+    if items is not None:
+        items = tuple(_seen_from_outside(item, ("result", node, i)) for i, item in enumerate(items))  # type: ignore[arg-type]
+    element = _seen_from_outside(value.element, ("element", node)) if value.element is not None else None  # type: ignore[arg-type]
+    if value.kind in (v.DEVICE, v.TEXT) and not place.known:
+        place = Place(key=("result", node))
+    return replace(
+        value, place=place, items=items, element=element, ids=frozenset([node]), alternatives=(), keys=None
+    )
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,181 @@
+"""The lattice: what a value is, and where it lives.
+
+A rule reports what it can prove, so unknown is a value and the usual one. Two symbolic places are equal only when
+they stem from the same definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+# Kinds. They are the words of the fact tables in `api/`, so that a row needs no translation.
+UNKNOWN = "unknown"
+TENSOR = "tensor"
+TENSORS = "tensors"
+PARAMETER = "parameter"
+BUFFER = "buffer"
+MODULE = "module"
+METRIC = "metric"
+CONTAINER = "container"
+"""ModuleList, ModuleDict, Sequential: modules that hold modules."""
+OPTIMIZER = "optimizer"
+LOADER = "loader"
+DATASET = "dataset"
+DEVICE = "device"
+GENERATOR = "generator"
+TOKENIZER = "tokenizer"
+BATCH = "batch"
+CHECKPOINT = "checkpoint"
+ARRAY = "array"
+NUMBER = "number"
+TEXT = "text"
+NOTHING = "none"
+SEQUENCE = "sequence"
+MAPPING = "mapping"
+NAME = "name"
+"""An imported name: a package, a function or a class; `type` holds its qualified name."""
+FUNCTION = "function"
+"""A function or lambda of the same file; `node` holds it."""
+CLASS = "class"
+"""A class of the same file."""
+OBJECT = "object"
+"""An instance of a class that is none of the above; `type` or `node` says of which."""
+
+TENSOR_KINDS = frozenset({TENSOR, PARAMETER, BUFFER})
+MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER})
+
+_DEVICE = re.compile(r"([a-z][a-z_0-9]*?)(?::(0|[1-9][0-9]*))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor or module lives, or what a device value names.
+
+    A place is a device type, with an index where one is known; or a symbol (`key`), as "the value that `device` has
+    since line 4" or "wherever the argument x is"; or neither: unknown. `text` is how the file writes it.
+    """
+
+    device: str = ""
+    index: int | None = None
+    key: Hashable = None
+    text: str = ""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.device) or self.key is not None
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.device == "cpu"
+
+    def same(self, other: Place) -> bool:
+        """Proven to be one and the same place."""
+        if self.key is not None or other.key is not None:
+            return self.key is not None and self.key == other.key
+        return bool(self.device) and (self.device, self.index) == (other.device, other.index)
+
+
+NOWHERE_KNOWN = Place()
+CPU = Place("cpu")
+
+
+def named_place(text: str) -> Place | None:
+    """The place that a device string names, by torch.device's grammar; None where the grammar refuses it."""
+    match = _DEVICE.fullmatch(text)
+    if match is None:
+        return None
+    device, index = match.group(1), match.group(2)
+    if device == "cpu":
+        return CPU
+    return Place(device, int(index) if index is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a value came to be: words for a message, and the row (from 1) where it happened; 0 for no row."""
+
+    words: str
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.words} at line {self.row}" if self.row else self.words
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What devlint believes of one value.
+
+    `ids` are the definitions that it can stem from: what is seen of a value at a later use (a method that only a
+    tensor has) speaks for its definitions. `alternatives` holds what came together where two branches disagree.
+    """
+
+    kind: str = UNKNOWN
+    place: Place = NOWHERE_KNOWN
+    type: str = ""
+    ids: frozenset[Hashable] = frozenset()
+    const: str | int | float | bool | None = None
+    items: tuple[Value, ...] | None = None
+    keys: Mapping[str, Value] | None = field(default=None, hash=False)
+    element: Value | None = None
+    node: object = field(default=None, compare=False)
+    dims: int | None = None
+    alternatives: tuple[Value, ...] = ()
+    origin: Origin | None = field(default=None, compare=False)
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind in TENSOR_KINDS
+
+    @property
+    def is_module(self) -> bool:
+        return self.kind in MODULE_KINDS
+
+    def at(self, place: Place, origin: Origin | None = None) -> Value:
+        return replace(self, place=place, origin=origin or self.origin)
+
+    def possibilities(self) -> tuple[Value, ...]:
+        """The values that this one can be: its alternatives, or itself."""
+        return self.alternatives or (self,)
+
+
+ANYTHING = Value()
+
+
+def join(first: Value, second: Value) -> Value:
+    """What is known where two branches come together."""
+    if first == second:
+        return first
+    kind = first.kind if first.kind == second.kind else UNKNOWN
+    same_class = first.type == second.type and first.node is second.node
+    place = first.place if first.place.same(second.place) or first.place == second.place else NOWHERE_KNOWN
+    alternatives: tuple[Value, ...] = ()
+    if kind == UNKNOWN or kind in (DEVICE, TEXT, NAME) or place != first.place:
+        alternatives = tuple(dict.fromkeys([*first.possibilities(), *second.possibilities()]))
+        if len(alternatives) > 8:
+            alternatives = ()
+    items = None
+    if first.items is not None and second.items is not None and len(first.items) == len(second.items):
+        items = tuple(join(a, b) for a, b in zip(first.items, second.items, strict=True))
+    return Value(
+        kind=kind,
+        place=place,
+        type=first.type if kind != UNKNOWN and same_class else "",
+        ids=first.ids | second.ids,
+        items=items,
+        keys=first.keys if first.keys == second.keys else None,
+        element=join(first.element, second.element) if first.element and second.element else None,
+        node=first.node if same_class else None,
+        dims=first.dims if first.dims == second.dims else None,
+        alternatives=alternatives,
+        origin=first.origin if first.origin == second.origin else None,
+    )
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """The join of some values; unknown for none."""
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return ANYTHING if result is None else result
