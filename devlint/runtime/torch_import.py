@@ -1,0 +1,20 @@
+"""torch is an extra of devlint: imported when first used, with words that name the install command when it is not there."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+INSTALL = "pip install 'devlint[runtime]'"
+
+
+class TorchMissing(RuntimeError):
+    """torch cannot be imported; the message names the command that installs it."""
+
+
+def require_torch() -> ModuleType:
+    """The torch module; raises TorchMissing where it cannot be imported."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise TorchMissing(f"PyTorch is needed here and could not be imported ({error}); install it with: {INSTALL}") from error
