@@ -77,10 +77,9 @@ def scalar_operators() -> set[str]:
     found = set()
     for block in re.split(r"\n(?=- func: )", text):
         name = re.match(r"- func: (\w+)", block)
-        if name and (re.search(r"device_check: NoCheck", block) or "CompositeImplicit" in block):
-            found.add(name[1])
-        # An operator without a dispatch table is made of other operators: only those can tell.
-        elif name and "dispatch:" not in block and "structured_delegate:" not in block:
+        # The check is generated for kernels of CUDA only; what is made of other operators leaves it to them.
+        own_kernel = "structured_delegate:" in block or re.search(r"dispatch:.*CUDA", block, re.DOTALL)
+        if name and ("device_check: NoCheck" in block or not own_kernel):
             found.add(name[1])
     return found
 
@@ -233,8 +232,17 @@ def function_rows(schemas: Mapping[str, list[Any]], scalars: set[str]) -> Table:
             elif inspect.isfunction(function):
                 row = annotated(function)
             if row is not None:
-                table[f"{namespace}.{name}"] = row
+                table[f"{namespace}.{name}"] = {**row, **reduced(function)} if inspect.isfunction(function) else row
     return table
+
+
+def reduced(function: Callable[..., Any]) -> Row:
+    """A loss gives no dimension unless its `reduction` (or the deprecated `reduce`) is given."""
+    parameters = inspect.signature(function).parameters
+    if "reduction" not in parameters or parameters["reduction"].default != "mean":
+        return {}
+    names = [name for name in ("reduction", "reduce") if name in parameters]
+    return {"dims": 0, "dims_unless": names, "at": {name: list(parameters).index(name) for name in names}}
 
 
 def with_own_positions(row: Row, function: Callable[..., Any]) -> Row:
@@ -275,10 +283,24 @@ def zero_dim(table: Table, find: Callable[[str], Callable[..., Any]]) -> None:
             row["dims_alone"] = 0
 
 
+def constants() -> dict[str, str]:
+    """The kinds of torch's constants: `torch.float32`, `torch.strided`, `torch.pi`."""
+    import torch
+
+    found = {}
+    for name in sorted(set(dir(torch))):
+        value = getattr(torch, name)
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)):
+            found[f"torch.{name}"] = "dtype"
+        elif isinstance(value, (bool, int, float, str)) and not name.startswith("_"):
+            found[f"torch.{name}"] = "number"
+    return found
+
+
 # ---------------------------------------------------------------- classes
 
 
-# Arguments that make an instance, tried in turn; `{}` and `()` first.
+# Arguments that make an instance, tried in turn.
 TRIES: tuple[tuple[Any, ...], ...] = ((), (3,), (3, 3), (4, 4, 4), (4, 2), (1, 2, 3), (3, 3, 3), (0.1, 20.0))
 
 # What calling an instance gives, where it is not one tensor; a test runs those that can be run.
@@ -291,7 +313,6 @@ GIVES: dict[str, Row] = {
 
 
 def instances(cls: type) -> Iterator[Any]:
-    import torch
     from torch import nn
 
     special: dict[str, Callable[[], Any]] = {
@@ -308,17 +329,14 @@ def instances(cls: type) -> Iterator[Any]:
         "FractionalMaxPool3d": lambda: cls(2, output_size=2),
         "LinearCrossEntropyLoss": lambda: cls(4, 4),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if cls.__name__ in special:
-            yield special[cls.__name__]()
-            return
-        for arguments in TRIES:
-            try:
-                yield cls(*arguments)
-            except Exception:
-                continue
-        del torch
+    if cls.__name__ in special:
+        yield special[cls.__name__]()
+        return
+    for arguments in TRIES:
+        try:
+            yield cls(*arguments)
+        except Exception:
+            continue
 
 
 def module_row(cls: type) -> Row:
@@ -348,6 +366,10 @@ def module_row(cls: type) -> Row:
         # Made of others (nn.TransformerEncoder copies the layer that it is given).
         row["call"] = {"place": "operands"}
     row |= GIVES.get(cls.__name__, {"gives": "tensor"})
+    if "reduction" in parameters and parameters["reduction"].default == "mean":
+        row |= {"gives_dims": 0, "dims_unless": [name for name in ("reduction", "reduce") if name in parameters]}
+        where = {name: list(parameters).index(name) for name in row["dims_unless"]}
+        row["at"] = {**where, **row.get("at", {})}
     bases = [f"torch.nn.{base.__name__}" for base in cls.__mro__[1:] if public_in_nn(base)]
     if bases:
         row["bases"] = bases[:1]
@@ -386,7 +408,6 @@ def optimizer_row(cls: type) -> Row:
 def class_rows() -> tuple[Table, dict[str, str]]:
     """The classes of torch.nn, torch.optim, its schedulers and torch.distributions, and other names for them."""
     import torch
-    from torch import nn
     from torch.optim import lr_scheduler
 
     table: Table = {}
@@ -431,7 +452,6 @@ def class_rows() -> tuple[Table, dict[str, str]]:
             continue
         if issubclass(cls, torch.distributions.Distribution):
             add(f"torch.distributions.{name}", cls, {"kind": "distribution", "call": {"place": "operands"}})
-    _ = nn
     return table, dict(sorted(aliases.items()))
 
 
@@ -474,6 +494,8 @@ def add_hand_written(facts: dict[str, Any], content: Mapping[str, Any]) -> None:
     for group in content.get("pattern", ()):
         for glob in group["names"].split():
             facts["pattern"].append([glob, group["table"], group["row"]])
+    for group in content.get("constant", ()):
+        facts["constant"].update(dict.fromkeys(group["names"].split(), group["kind"]))
     for group in content.get("inherits", ()):
         facts["inherits"].update({child: parent for child, parent in group["pairs"]})
 
@@ -531,6 +553,7 @@ def inspect_and_read() -> dict[str, Any]:
         "prefixes": [],
         "pattern": [],
         "inherits": {},
+        "constant": constants(),
     }
     for path in sorted(API.glob("*.toml"), key=lambda path: (path.stem != "torch", path.stem)):
         content = read_toml(path)
@@ -548,6 +571,10 @@ def groups(table: Mapping[str, Row]) -> list[list[Any]]:
     return [[json.loads(text), " ".join(names)] for text, names in sorted(shared.items())]
 
 
+def kinds_of(constant: Mapping[str, str]) -> list[list[str]]:
+    return [[kind, " ".join(sorted(n for n, k in constant.items() if k == kind))] for kind in sorted(set(constant.values()))]
+
+
 def render(facts: Mapping[str, Any]) -> str:
     """The facts as the text of the JSON file, one group a line."""
 
@@ -563,6 +590,7 @@ def render(facts: Mapping[str, Any]) -> str:
         "prefixes": lines(facts["prefixes"]),
         "pattern": lines(facts["pattern"]),
         "inherits": json.dumps(facts["inherits"], sort_keys=True),
+        "constant": lines(kinds_of(facts["constant"])),
         **{key: json.dumps(" ".join(facts[key])) for key in ("only_module", "only_tensor", "tensor_like")},
     }
     return "{\n" + ",\n".join(f'"{key}":{text}' for key, text in parts.items()) + "\n}\n"

@@ -17,6 +17,7 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `free`               parameters whose tensors may be on any device
 `scalar_ok`          false: a 0-dim CPU tensor among operands on another device is refused too
 `dims`               0: the result always has no dimension
+`dims_unless`        `dims` holds unless one of these parameters is given (`reduction` of a loss)
 `dims_alone`         0: it has none when nothing but the input is given (`x.sum()`)
 `tensors_if`         the result is "tensors" when one of these parameters is given (and is not literally False or None;
                      by position only where the argument is no tensor: `torch.max(x, 1)` against `torch.max(x, y)`)
@@ -39,14 +40,15 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `default_device`     a call that sets the default device; `current_device`: the current device of an accelerator
 `context`            used by `with`: "default_device" or "current_device" of the block
 `assign`             load_state_dict: the parameter that keeps the loaded tensors
-`since`, `until`, `deprecated`   versions of the library, "2.3"
+`plugin`             a name that a plugin for another kind of device adds
+`since`, `until`, `deprecated`   versions of the library: the first that has it, that lacks it again, that warns
 
 Rows of the class table have `kind` (of its instances), `bases`, `to` ("in-place" or "copy": what `.to` of an instance
 does), `state` (a module has parameters or buffers: true, false, "children" or the list of the parameters that bring
 them), `eager_state` (an optimizer that allocates when made), `call` (keys of the call row of its constructor), `items`
 (what it holds), `wraps` (attribute under which a wrapper holds the module), `moves_inputs`, `moves_batches` (true, or
-the names of the methods whose batch argument was already moved), `live_device` (its `device` follows `.to`), `gives` and
-`gives_place` (what calling an instance returns: a module, a transform), `tables` (kinds whose methods it has as well).
+the names of the methods whose batch argument was already moved), `live_device` (its `device` follows `.to`), `gives`,
+`gives_place`, `gives_dims` (what calling an instance returns: a module, a transform, a loss), `tables` (kinds whose methods it has as well).
 """
 
 from __future__ import annotations
@@ -56,7 +58,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,6 @@ accelerator  the device that an Accelerator or Trainer chose
 unknown      not known; none: no place
 """
 
-TABLES = ("call", "class", "method", "aliases", "prefixes", "pattern", "inherits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,9 @@ class Facts:
     methods: Mapping[str, Mapping[str, Row]]
     aliases: Mapping[str, str]
     prefixes: tuple[tuple[str, str], ...]
-    patterns: tuple[tuple[re.Pattern[str], str, Row], ...]
+    patterns: tuple[tuple[str, str, Row], ...]
     inherits: Mapping[str, str]
+    constants: Mapping[str, str]
     only_module: frozenset[str]
     """Names that nn.Module has and torch.Tensor has not."""
     only_tensor: frozenset[str]
@@ -134,6 +135,10 @@ class Facts:
     def cls(self, name: str) -> Row | None:
         """The row of the class `name`."""
         return self._look("class", name)
+
+    def constant(self, name: str) -> str | None:
+        """The kind of a constant: "dtype" for `torch.float32`, "number" for `torch.pi`."""
+        return self.constants.get(self.canonical(name))
 
     def method(self, kind: str, name: str) -> Row | None:
         """The row of a method or attribute (`attribute` is true then) of receivers of this kind."""
@@ -175,12 +180,7 @@ class Facts:
             for name, row in table.items():
                 check_row(f"{kind}.{name}", row)
             methods[kind] = {**methods.get(kind, {}), **table}
-        patterns = [
-            (re.compile(translate(name)), table, row)
-            for table, named in rows.items()
-            for name, row in named.items()
-            if "*" in name
-        ]
+        patterns = [(name, table, row) for table, named in rows.items() for name, row in named.items() if "*" in name]
         return Facts(
             torch=self.torch,
             calls={**self.calls, **rows["call"]},
@@ -190,6 +190,7 @@ class Facts:
             prefixes=self.prefixes,
             patterns=(*patterns, *self.patterns),
             inherits=self.inherits,
+            constants=self.constants,
             only_module=self.only_module,
             only_tensor=self.only_tensor,
             tensor_like=self.tensor_like,
@@ -208,12 +209,26 @@ class Facts:
         if table == "call" and name in self.classes:
             return constructor(name, self.classes[name])
         for pattern, where, row in self.patterns:
-            if pattern.match(name):
+            if (where == table or table == "call") and fits(pattern, name):
                 if where == table:
                     return row
-                if table == "call" and where == "class":
-                    return constructor(name, row)
+                return constructor(name, row)
         return None
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Does a qualified name fit a pattern? `*` stands for anything but dots, `**` for anything, [A-Z] for a letter."""
+    start = len(_LITERAL.match(pattern)[0])  # type: ignore[index]
+    return name.startswith(pattern[:start]) and _compiled(pattern).fullmatch(name) is not None
+
+
+_LITERAL = re.compile(r"[^*\[]*")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*|\*|\[[^\]]*\])", pattern)
+    return re.compile("".join({"**": ".*", "*": r"[^.]*"}.get(p, p if p.startswith("[") else re.escape(p)) for p in parts))
 
 
 def constructor(name: str, row: Row) -> Row:
@@ -233,10 +248,10 @@ def check_row(name: str, row: Mapping[str, Any]) -> None:
 
 KEYS = frozenset(
     """
-    returns type place device_param device_position index_position at like strict free scalar_ok dims dims_alone
-    tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place host_items inplace view copy dtype data random
+    returns type place device_param device_position index_position at like strict free scalar_ok dims dims_unless dims_alone
+    tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place gives_dims host_items inplace view copy dtype data random
     legacy attribute needs_host needs_accelerator collective default_device current_device context assign since until
-    deprecated kind bases to state eager_state call items wraps moves_inputs moves_batches tables live_device
+    deprecated kind bases to state eager_state call items wraps moves_inputs moves_batches tables live_device plugin
     """.split()
 )
 """All keys that a row may have."""
@@ -260,8 +275,9 @@ def load(text: str) -> Facts:
         methods={kind: _table(groups) for kind, groups in content["method"].items()},
         aliases=dict(content["aliases"]),
         prefixes=tuple((old, new) for old, new in content["prefixes"]),
-        patterns=tuple((re.compile(translate(glob)), table, row) for glob, table, row in content["pattern"]),
+        patterns=tuple((pattern, table, row) for pattern, table, row in content["pattern"]),
         inherits=content["inherits"],
+        constants={name: kind for kind, names in content["constant"] for name in names.split()},
         only_module=frozenset(content["only_module"].split()),
         only_tensor=frozenset(content["only_tensor"].split()),
         tensor_like=frozenset(content["tensor_like"].split()),
