@@ -282,10 +282,13 @@ def _same_owner_and_mode(path: str, status: os.stat_result) -> None:
 
 def unreadable(path: str, why: str) -> Finding:
     """The finding for a file or folder that cannot be read."""
-    return _own_finding("DEV901", "unreadable-file", f"cannot be read: {why}", path)
+    return _own_finding("DEV901", f"cannot be read: {why}", path)
 
 
-def _own_finding(code: str, name: str, message: str, path: str) -> Finding:
+def _own_finding(code: str, message: str, path: str) -> Finding:
+    from devlint.checks import OWN
+
+    name = next(info.name for info in OWN if info.code == code)
     start = Location(1, 1)
     return Finding(code=code, name=name, message=message, path=path, start=start, end=start, group=Group.BUG)
 
@@ -355,7 +358,7 @@ def crashed(path: str, error: BaseException) -> Finding:
     where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).stem}, line {trace.tb_lineno}"
     words = " ".join(str(error).split())
     what = type(error).__name__ + (f": {words}" if words else "")
-    return _own_finding("DEV999", "internal-error", f"devlint failed on this file{where}: {what}", path)
+    return _own_finding("DEV999", f"devlint failed on this file{where}: {what}", path)
 
 
 def _cpus() -> int:

@@ -132,8 +132,10 @@ def decode_source(data: bytes, path: str) -> Source:
         offset = min(error.start, max(len(body) - 1, 0))
         byte = f"byte 0x{body[offset]:02x} " if body else ""
         raise SourceError(f"{byte}is not valid in {what}", *_place(body, offset, encoding)) from None
-    except (UnicodeError, ValueError, LookupError) as error:
-        raise SourceError(f'cannot be decoded with the declared encoding "{declared}" ({error})', row) from None
+    except LookupError:
+        raise SourceError(f'the declared encoding "{declared}" is none of text', row) from None
+    except ValueError as error:
+        raise SourceError(f'the text cannot be decoded as the declared "{declared}" ({error})', row) from None
     if encoding not in _LOSSLESS:
         if "\0" in text:
             raise SourceError("the text holds a NUL character", *_text_place(text, text.index("\0")))
@@ -156,7 +158,7 @@ def encode_source(source: Source, text: str) -> bytes:
         raise SourceError(
             f'the encoding "{source.encoding}" has no character {character!r}', *_text_place(text, error.start)
         ) from None
-    except (UnicodeError, ValueError, LookupError) as error:
+    except ValueError as error:
         raise SourceError(f'cannot be encoded with "{source.encoding}" ({error})') from None
     if source.encoding not in _LOSSLESS and _decode(data, source.encoding) != text:
         raise SourceError(f'the encoding "{source.encoding}" does not give the same text when it is read again')
@@ -194,11 +196,9 @@ def _codec_name(declared: str, row: int) -> str:
     if name in ("latin-1", "iso-8859-1", "iso-latin-1") or name.startswith(("latin-1-", "iso-8859-1-", "iso-latin-1-")):
         return "iso8859-1"
     try:
-        codec = codecs.lookup(declared)
-        b"".decode(declared)
-    except (LookupError, UnicodeError) as error:
-        raise SourceError(f'the file declares the encoding "{declared}": {error}', row) from None
-    return codec.name
+        return codecs.lookup(declared).name
+    except LookupError:
+        raise SourceError(f'the file declares the unknown encoding "{declared}"', row) from None
 
 
 def _place(data: bytes, offset: int, encoding: str = "utf-8") -> tuple[int, int]:
@@ -217,12 +217,12 @@ def _text_place(text: str, offset: int) -> tuple[int, int]:
 def _encode(text: str, encoding: str) -> bytes | None:
     try:
         return text.encode(encoding)
-    except (UnicodeError, ValueError, LookupError):
+    except ValueError:
         return None
 
 
 def _decode(data: bytes, encoding: str) -> str | None:
     try:
         return data.decode(encoding)
-    except (UnicodeError, ValueError, LookupError):
+    except ValueError:
         return None
