@@ -1,10 +1,10 @@
 """Devices, real and simulated: the only part of devlint that imports torch, and only once something here is called.
 
-    from devlint.runtime import simulate
+from devlint.runtime import simulate
 
-    with simulate(devices=2, kind="cuda"):
-        model = torch.nn.Linear(4, 2).to("cuda:1")
-        model(torch.zeros(1, 4))  # raises as it would on a machine with two GPUs
+with simulate(devices=2, kind="cuda"):
+    model = torch.nn.Linear(4, 2).to("cuda:1")
+    model(torch.zeros(1, 4))  # raises as it would on a machine with two GPUs
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _restore(storage: Any, location: str) -> Any:
     if machine.kind == "mps":
         place = machine.device(0)
     else:
-        device = serialization._validate_device(location, machine.kind)
+        device = serialization._validate_device(location, machine.kind)  # type: ignore[no-untyped-call]
         index = device if isinstance(device, int) else device.index
         place = machine.device(index)
     return _place(storage, place)
@@ -74,7 +74,7 @@ def _storage_move(original: Any) -> Any:
 
     def move(self: Any, *args: Any, **kwargs: Any) -> Any:
         machine = current_machine()
-        if machine is None or name != machine.kind and name not in ("to", "cpu"):
+        if machine is None or name not in (machine.kind, "to", "cpu"):
             return original(self, *args, **kwargs)
         device = kwargs.get("device", args[0] if args else None)
         if name == "cpu":
@@ -90,11 +90,25 @@ def _storage_move(original: Any) -> Any:
     return move
 
 
+def _rebuild(original: Any) -> Any:
+    """torch._utils._rebuild_tensor: the call that puts a tensor over a storage does not pass through the mode."""
+
+    def rebuild(storage: Any, *args: Any) -> Any:
+        tensor = original(storage, *args)
+        machine = current_machine()
+        if machine is not None:
+            machine.put(tensor, storage._untyped_storage.__dict__.get(machine.key))
+        return tensor
+
+    return rebuild
+
+
 def install(patches: Patches) -> None:
     """Register the tagger and what restores; torch.save sees no marks on tensors."""
     registry = list(serialization._package_registry)
     registry.insert(0, (_PRIORITY, _tag, _restore))
     patches.set(serialization, "_package_registry", registry)
     patches.set(torch._utils, "_get_obj_state", _without_marks(torch._utils._get_obj_state))
+    patches.set(torch._utils, "_rebuild_tensor", _rebuild(torch._utils._rebuild_tensor))
     for name in ("cuda", "cpu", "to"):
         patches.set(torch.UntypedStorage, name, _storage_move(getattr(torch.UntypedStorage, name)))

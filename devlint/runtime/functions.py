@@ -13,7 +13,7 @@ from torch import autograd
 
 from . import mixed
 from .machine import Machine
-from .transfers import type_name
+from .transfers import getter, type_name
 
 if TYPE_CHECKING:
     from .mode import SimulationMode
@@ -41,7 +41,7 @@ def _engine_grad(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) ->
     grads = _engine(mode, func, args, kwargs)
     inputs = args[1] if len(args) > 1 else kwargs["inputs"]
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-    for tensor, grad in zip(inputs, grads):
+    for tensor, grad in zip(inputs, grads, strict=True):
         if isinstance(grad, torch.Tensor):
             machine.put(grad, machine.place(tensor))
     return grads
@@ -148,8 +148,8 @@ def _rnn(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
 def _attention(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """scaled_dot_product_attention (aten/src/ATen/native/transformers/sdp_utils_cpp.h, validate_sdpa_input)."""
     machine = mode.machine
-    named = dict(zip(("query", "key", "value", "attn_mask"), args)) | kwargs
-    query, key, value = ([machine.place(named[name]) or _CPU for name in ("query", "key", "value")])
+    named = dict(zip(("query", "key", "value", "attn_mask"), args, strict=False)) | kwargs
+    query, key, value = [machine.place(named[name]) or _CPU for name in ("query", "key", "value")]
     if not query == key == value:
         raise RuntimeError(
             f"Expected query, key, and value to have the same device type, but got query.device: {query} key.device: "
@@ -190,10 +190,15 @@ def _grid_sampler(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -
     data, grid = machine.place(args[0]) or _CPU, machine.place(args[1]) or _CPU
     if data != grid:
         raise RuntimeError(
-            f"grid_sampler(): expected input and grid to be on same device, but input is on {data} and grid is on {grid}"
+            "grid_sampler(): expected input and grid to be on same device, but input is on "
+            f"{data} and grid is on {grid}"
         )
     return mode.plain(func, args, kwargs)
 
+
+_GETTERS = ("shape", "dtype", "requires_grad", "is_leaf", "grad_fn", "layout", "ndim")
+_QUESTIONS = "size dim stride numel is_contiguous is_floating_point is_complex"
+_HERE = torch._C._VariableFunctions
 
 FUNCTIONS: dict[Any, StandIn] = {
     autograd.backward: _engine,
@@ -203,24 +208,13 @@ FUNCTIONS: dict[Any, StandIn] = {
     torch.Tensor.set_: _set,
     torch.Tensor.record_stream: _record_stream,
     torch._C._nn.scaled_dot_product_attention: _attention,
-    **{func: _as_they_are for func in _names(torch, names="_has_compatible_shallow_copy_type is_same_size result_type")},
-    **{
-        func: _as_they_are
-        for func in (
-            torch.Tensor.shape.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.dtype.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.requires_grad.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.is_leaf.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.grad_fn.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.layout.__get__,  # type: ignore[attr-defined]
-            torch.Tensor.ndim.__get__,  # type: ignore[attr-defined]
-            *_names(torch.Tensor, names="size dim stride numel is_contiguous is_floating_point is_complex"),
-        )
-    },
-    **{func: _pack for func in _names(torch._C._VariableFunctions, names="_pack_padded_sequence")},
-    **{func: _pad for func in _names(torch._C._VariableFunctions, names="_pad_packed_sequence")},
-    **{func: _rnn for func in _names(torch._C._VariableFunctions, names="lstm gru rnn_tanh rnn_relu")},
-    **{func: _lengths_anywhere for func in _names(torch._C._VariableFunctions, names="ctc_loss")},
-    **{func: _meshgrid for func in _names(torch._C._VariableFunctions, names="meshgrid")},
-    **{func: _grid_sampler for func in _names(torch._C._VariableFunctions, names="grid_sampler")},
+    **dict.fromkeys(_names(_HERE, names="_has_compatible_shallow_copy_type is_same_size result_type"), _as_they_are),
+    **dict.fromkeys([getter(name) for name in _GETTERS], _as_they_are),
+    **dict.fromkeys(_names(torch.Tensor, names=_QUESTIONS), _as_they_are),
+    **dict.fromkeys(_names(_HERE, names="_pack_padded_sequence"), _pack),
+    **dict.fromkeys(_names(_HERE, names="_pad_packed_sequence"), _pad),
+    **dict.fromkeys(_names(_HERE, names="lstm gru rnn_tanh rnn_relu"), _rnn),
+    **dict.fromkeys(_names(_HERE, names="ctc_loss"), _lengths_anywhere),
+    **dict.fromkeys(_names(_HERE, names="meshgrid"), _meshgrid),
+    **dict.fromkeys(_names(_HERE, names="grid_sampler"), _grid_sampler),
 }

@@ -79,7 +79,7 @@ Device.__module__ = "torch"
 def default_generators(machine: Machine) -> tuple[SimulatedGenerator, ...]:
     """torch.cuda.default_generators: objects that follow the state of the machine's own generators."""
     made = []
-    for place, generator in zip(machine.devices, machine.generators):
+    for place, generator in zip(machine.devices, machine.generators, strict=True):
         copy = SimulatedGenerator(place)
         copy.set_state(generator.get_state())
         made.append(copy)

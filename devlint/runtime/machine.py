@@ -73,7 +73,7 @@ class Machine:
             self._sweep_at = 1024 + 2 * len(self._placed)
 
     def put_all(self, result: Any, place: torch.device | None) -> Any:
-        """Write down the place of every tensor in a result (tensors, sequences, dictionaries); the result comes back."""
+        """Write down the place of every tensor in a result: tensors, sequences, dictionaries. Returns the result."""
         if isinstance(result, torch.Tensor):
             self.put(result, place)
         elif isinstance(result, (list, tuple)):
@@ -177,7 +177,7 @@ class Machine:
             device = self.current if device.index is None else device.index
         if device < 0:
             return self.current
-        return self.device(int(device)).index  # type: ignore[no-any-return]
+        return self.device(int(device)).index
 
     # the autograd engine
 

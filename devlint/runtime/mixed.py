@@ -38,7 +38,7 @@ def checked(machine: Machine, common: torch.device, place: torch.device, argumen
 def operands(machine: Machine, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Operand]:
     """The tensors among the arguments of an operator, in the order of its schema, outputs first as torch takes them."""
     found: list[Operand] = []
-    values = dict(zip((argument.name for argument in func._schema.arguments), args)) | kwargs
+    values = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
     for argument in func._schema.arguments:
         value = values.get(argument.name)
         items = value if isinstance(value, (list, tuple)) else (value,)
@@ -50,11 +50,16 @@ def operands(machine: Machine, func: Any, args: tuple[Any, ...], kwargs: dict[st
     return found
 
 
-class Judge(TorchDispatchMode):
+class Judge(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Judges every operator of one call."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: the wrapper that this would put around `__torch_dispatch__` costs more than the judging."""
+        return False
+
     def __init__(self, machine: Machine) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.machine = machine
 
     def __torch_dispatch__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,10 +19,19 @@ _CPU = torch.device("cpu")
 # torch.nn.parallel.comm, which asks C++ (torch/csrc/cuda/comm.cpp)
 
 
-def _scatter(machine: Machine, tensor: Any, devices: Any = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *, out: Any = None) -> Any:
+def _scatter(
+    machine: Machine,
+    tensor: Any,
+    devices: Any = None,
+    chunk_sizes: Any = None,
+    dim: int = 0,
+    streams: Any = None,
+    *,
+    out: Any = None,
+) -> Any:
     places = [machine.device(machine.index_of(device)) for device in devices]
     chunks = tensor.chunk(len(places), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
-    return tuple(move(machine, chunk.contiguous(), place) for chunk, place in zip(chunks, places))
+    return tuple(move(machine, chunk.contiguous(), place) for chunk, place in zip(chunks, places, strict=False))
 
 
 def _gather(machine: Machine, tensors: Any, dim: int = 0, destination: Any = None, *, out: Any = None) -> Any:
@@ -63,8 +73,10 @@ def _reduce_add(machine: Machine, inputs: Any, destination: Any = None) -> Any:
     return total
 
 
-def _reduce_add_coalesced(machine: Machine, inputs: Any, destination: Any = None, buffer_size: int = 0) -> tuple[Any, ...]:
-    return tuple(_reduce_add(machine, column, destination) for column in zip(*inputs))
+def _reduce_add_coalesced(
+    machine: Machine, inputs: Any, destination: Any = None, buffer_size: int = 0
+) -> tuple[Any, ...]:
+    return tuple(_reduce_add(machine, column, destination) for column in zip(*inputs, strict=True))
 
 
 # torch.optim
@@ -77,7 +89,10 @@ def _group(original: Any) -> Any:
     def group(lists: Any, with_indices: bool = False) -> Any:
         machine = current_machine()
         if machine is None or not any(
-            machine.place(tensor) is not None for tensors in lists for tensor in tensors if isinstance(tensor, torch.Tensor)
+            machine.place(tensor) is not None
+            for tensors in lists
+            for tensor in tensors
+            if isinstance(tensor, torch.Tensor)
         ):
             return original(lists, with_indices)
         groups: dict[Any, Any] = {}
@@ -142,10 +157,23 @@ def _host_tensors(machine: Machine, values: Any) -> bool:
     return False
 
 
-COLLECTIVES = (
-    "all_reduce broadcast reduce all_gather gather scatter reduce_scatter all_to_all all_to_all_single send recv isend irecv "
-    "all_gather_into_tensor reduce_scatter_tensor"
-).split()
+COLLECTIVES = [
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "all_to_all",
+    "all_to_all_single",
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+    "all_gather_into_tensor",
+    "reduce_scatter_tensor",
+]
 _nccl: set[int] = set()  # ids of process groups that were asked for with NCCL and are served by gloo
 _worlds: list[tuple[Machine, Any]] = []
 
@@ -175,7 +203,9 @@ def _collective(machine: Machine, original: Any, *args: Any, **kwargs: Any) -> A
     group = dist.group.WORLD if group is None else group
     values = [*args, *kwargs.values()]
     if id(group) in _nccl and _host_tensors(machine, values):
-        raise RuntimeError("No backend type associated with device type cpu")  # torch/csrc/distributed/c10d/ProcessGroup.hpp
+        raise RuntimeError(
+            "No backend type associated with device type cpu"
+        )  # torch/csrc/distributed/c10d/ProcessGroup.hpp
     return original(*args, **kwargs)
 
 
@@ -212,6 +242,15 @@ def close(machine: Machine) -> None:
         _nccl.discard(id(entry[1]))
 
 
+def _asked(answer: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """A stand-in that is handed the function it stands for."""
+
+    def asked(machine: Machine, *args: Any, **kwargs: Any) -> Any:
+        return answer(machine, original, *args, **kwargs)
+
+    return asked
+
+
 def install(patches: Patches) -> None:
     """Put the stand-ins in place."""
     for name, answer in {
@@ -234,10 +273,7 @@ def install(patches: Patches) -> None:
         for name, answer in {**wrapped, **dict.fromkeys(COLLECTIVES, _collective)}.items():
             original = getattr(distributed_c10d, name)
 
-            def asked(machine: Machine, *args: Any, _answer: Any = answer, _original: Any = original, **kwargs: Any) -> Any:
-                return _answer(machine, _original, *args, **kwargs)
-
             for owner in (dist, distributed_c10d):
-                patches.stand_in(owner, name, asked)
+                patches.stand_in(owner, name, _asked(answer, original))
         patches.stand_in(dist, "is_nccl_available", lambda machine: True)
         patches.stand_in(distributed_c10d, "is_nccl_available", lambda machine: True)

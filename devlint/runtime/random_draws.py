@@ -13,13 +13,47 @@ import torch
 from . import texts
 from .machine import Machine
 
-_FUNCTIONS = """
-rand rand_like randn randn_like randint randint_like randperm normal bernoulli multinomial poisson binomial dropout
-dropout_ native_dropout alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout
-feature_alpha_dropout_ rrelu rrelu_ _sample_dirichlet _standard_gamma _dirichlet_grad
-""".split()
-_METHODS = "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ uniform_".split()
-_NN = "rrelu_with_noise rrelu_with_noise_ scaled_dot_product_attention".split()
+_FUNCTIONS: list[str] = [
+    "rand",
+    "rand_like",
+    "randn",
+    "randn_like",
+    "randint",
+    "randint_like",
+    "randperm",
+    "normal",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "binomial",
+    "dropout",
+    "dropout_",
+    "native_dropout",
+    "alpha_dropout",
+    "alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "rrelu",
+    "rrelu_",
+    "_sample_dirichlet",
+    "_standard_gamma",
+    "_dirichlet_grad",
+]
+_METHODS = [
+    "bernoulli",
+    "bernoulli_",
+    "cauchy_",
+    "exponential_",
+    "geometric_",
+    "log_normal_",
+    "multinomial",
+    "normal_",
+    "random_",
+    "uniform_",
+]
+_NN = ["rrelu_with_noise", "rrelu_with_noise_", "scaled_dot_product_attention"]
 
 DRAWS: frozenset[Any] = frozenset(
     [getattr(torch, name) for name in _FUNCTIONS if hasattr(torch, name)]

@@ -41,7 +41,19 @@ STRUCTURED = frozenset(_table["structured"].split())
 PLAIN = frozenset(_table["plain"].split())
 
 # Copies between devices are what these are for; the others read a number, or only the shape of their second tensor.
-FREE = frozenset("copy_ _to_copy _local_scalar_dense set_ resize_as_ fill_ expand_as view_as _has_same_storage_numel".split())
+FREE = frozenset(
+    [
+        "copy_",
+        "_to_copy",
+        "_local_scalar_dense",
+        "set_",
+        "resize_as_",
+        "fill_",
+        "expand_as",
+        "view_as",
+        "_has_same_storage_numel",
+    ]
+)
 
 
 def default_rule(machine: Machine, schema: Any, found: list[Operand]) -> torch.device:
@@ -55,7 +67,9 @@ def default_rule(machine: Machine, schema: Any, found: list[Operand]) -> torch.d
     return iterator(machine, found)
 
 
-def together(machine: Machine, found: list[Operand], method: str) -> torch.device:
+def together(
+    machine: Machine, found: list[Operand], method: str, renamed: dict[str, str] | None = None
+) -> torch.device:
     """aten/src/ATen/core/adaption.h: the first tensor sets the device, the first that differs is named."""
     common = found[0].place
     for operand in found:
@@ -63,7 +77,8 @@ def together(machine: Machine, found: list[Operand], method: str) -> torch.devic
             if machine.kind == "mps":
                 raise RuntimeError(texts.MPS_PLACEHOLDER)
             wrapper = f"wrapper_{machine.kind.upper()}_{method}"
-            raise texts.checked_argument(common, operand.place, operand.argument, wrapper)
+            argument = (renamed or {}).get(operand.argument, operand.argument)
+            raise texts.checked_argument(common, operand.place, argument, wrapper)
     return common
 
 
@@ -83,9 +98,9 @@ def iterator(machine: Machine, found: list[Operand], scalars: int = 1) -> torch.
     return common
 
 
-def _as(method: str) -> Rule:
-    """An operator of one kernel for all backends that comes down to another one."""
-    return lambda machine, found: together(machine, found, method)
+def _as(method: str, **renamed: str) -> Rule:
+    """An operator of one kernel for all backends that comes down to another one, with its names of arguments."""
+    return lambda machine, found: together(machine, found, method, renamed)
 
 
 def _index(machine: Machine, found: list[Operand]) -> torch.device:
@@ -101,7 +116,8 @@ def _index(machine: Machine, found: list[Operand]) -> torch.device:
 
 def _index_put(machine: Machine, found: list[Operand]) -> torch.device:
     """The same file, _index_put_impl_: as for an index; the values lie with the tensor or are a 0-dim one."""
-    table = _index(machine, found).type and found[0]
+    _index(machine, found)
+    table = found[0]
     for operand in found:
         if operand.argument in ("values", "value") and operand.place != table.place and operand.dim > 0:
             first = table.place if table.place != CPU else operand.place
@@ -121,7 +137,9 @@ def _masked_fill(machine: Machine, found: list[Operand]) -> torch.device:
     if mask != here:
         if value is not None and here == CPU:
             raise RuntimeError("masked_fill_: Expected inputs to be on same device")
-        raise RuntimeError(f"expected self and mask to be on the same device, but got mask on {mask} and self on {here}")
+        raise RuntimeError(
+            f"expected self and mask to be on the same device, but got mask on {mask} and self on {here}"
+        )
     return here
 
 
@@ -134,9 +152,7 @@ def _convolution(machine: Machine, found: list[Operand]) -> torch.device:
         if other is None or other.place.type == data.place.type:
             continue
         tail = f" or input should be a MKLDNN tensor and {argument} is a dense tensor" if data.place == CPU else ""
-        raise RuntimeError(
-            f"Input type ({_type(data)}) and {argument} type ({_type(other)}) should be the same{tail}"
-        )
+        raise RuntimeError(f"Input type ({_type(data)}) and {argument} type ({_type(other)}) should be the same{tail}")
     return together(machine, found, "_cudnn_convolution")
 
 
@@ -159,6 +175,6 @@ ROWS: dict[str, Rule] = {
     "masked_fill_": _masked_fill,
     "convolution": _convolution,
     "stack": _as("cat"),  # aten/src/ATen/native/TensorShape.cpp, stack
-    "embedding": _as("_index_select"),  # aten/src/ATen/native/Embedding.cpp, embedding_symint
+    "embedding": _as("_index_select", indices="index"),  # aten/src/ATen/native/Embedding.cpp, embedding_symint
     "mv": _as("addmv_"),  # aten/src/ATen/native/Blas.cpp, mv
 }

@@ -2,10 +2,11 @@
 
 How it works. Every tensor stays an ordinary CPU tensor; where it "lies" is written on it (`machine`). A
 TorchFunctionMode (`mode`) sees each call of torch's API from Python, answers the ones about devices (`transfers`,
-`functions`), marks results, and refuses what torch refuses (`mixed`, `rules`). torch.cuda, torch.accelerator and their
-kin are stand-ins while a simulation lasts (`standins`, `streams`, `checkpoints`, `parallel`). Two other ways were tried:
-fake tensors have no values and know no `.to("cuda")` on a CPU build, and a tensor subclass over `__torch_dispatch__`
-stops in autograd, which asks for a guard of the device. Here autograd, kernels and numbers are torch's own.
+`functions`), marks results, and refuses what torch refuses (`mixed`, `rules`). torch.cuda, torch.accelerator and
+their kin are stand-ins while a simulation lasts (`standins`, `streams`, `generators`, `checkpoints`, `parallel`). Two
+other ways were tried: fake tensors have no values and know no `.to("cuda")` on a CPU build, and a tensor subclass over
+`__torch_dispatch__` stops in autograd, which asks for a guard of the device. Here autograd, kernels and numbers are
+torch's own.
 
 What it does not see. Calls that C++ makes inside one call of Python (the backward pass, TorchScript, compiled graphs)
 are not checked: a fault is reported at the Python call, which is the user's line. `torch.device(1)` with a bare number
@@ -18,14 +19,14 @@ tensor of another simulation, or of none, is a CPU tensor in it, and when the bl
 
 from __future__ import annotations
 
+import importlib
 import threading
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from torch.utils import _device as default_device
-
 import torch
+from torch.utils import _device as default_device
 
 from . import checkpoints, parallel, standins
 from .machine import Machine, machines
@@ -42,6 +43,8 @@ _open = 0  # simulations that are open in any thread
 def _install() -> None:
     """Put the stand-ins in place when the first simulation opens; they ask which machine their thread is on."""
     global _open
+    # Every optimizer imports it, at its first use; imported meanwhile it would keep the stand-ins for good.
+    importlib.import_module("torch._dynamo")
     with _lock:
         _open += 1
         if _open == 1:
@@ -92,10 +95,10 @@ class _Inside:
 
     def __enter__(self) -> None:
         machines().append(self.machine)
-        self.mode.__enter__()
+        self.mode.__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.mode.__exit__(kind, error, trace)
+        self.mode.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         machines().remove(self.machine)
 
 
@@ -140,7 +143,7 @@ def _default_state() -> tuple[Any, Any]:
 def _restore_default(state: tuple[Any, Any]) -> None:
     """Undo set_default_device and set_default_tensor_type where the block left them changed."""
     device, dtype = state
-    if default_device.CURRENT_DEVICE != device:
+    if device != default_device.CURRENT_DEVICE:
         torch.set_default_device(device)
     if torch.get_default_dtype() != dtype:
         torch.set_default_dtype(dtype)

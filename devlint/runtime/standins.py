@@ -88,7 +88,7 @@ def _set_rng_state(machine: Machine, state: torch.Tensor, device: Any = None) ->
 
 
 def _set_rng_states(machine: Machine, states: Any) -> None:
-    for generator, state in zip(machine.generators, states):
+    for generator, state in zip(machine.generators, states, strict=False):
         generator.set_state(state)
 
 
@@ -187,7 +187,9 @@ _ACCELERATOR: dict[str, Callable[..., Any]] = {
     "_accelerator_setStream": streams.choose,
     "_accelerator_emptyCache": lambda machine: None,
     "_accelerator_getMemoryInfo": _memory_info,
-    "_accelerator_getDeviceStats": lambda machine, index: {"allocated_bytes": {"all": {"current": _memory(machine, index)}}},
+    "_accelerator_getDeviceStats": lambda machine, index: {
+        "allocated_bytes": {"all": {"current": _memory(machine, index)}}
+    },
     "_accelerator_resetAccumulatedStats": lambda machine, index: None,
     "_accelerator_resetPeakStats": _reset_peak,
 }
@@ -249,7 +251,7 @@ class _LegacyType(type):
         )
 
 
-_LEGACY = "Float Double Half BFloat16 Byte Char Short Int Long Bool".split()
+_LEGACY = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
 
 def _legacy(patches: Patches) -> None:
@@ -280,7 +282,7 @@ def _default_tensor_type(patches: Patches) -> None:
 
 def _parse_to(patches: Patches) -> None:
     """Module.to(1): torch._C._nn._parse_to asks C++ what the number means."""
-    original = torch._C._nn._parse_to  # type: ignore[attr-defined]
+    original = torch._C._nn._parse_to
 
     def parse(*args: Any, **kwargs: Any) -> Any:
         machine = current_machine()
@@ -292,6 +294,20 @@ def _parse_to(patches: Patches) -> None:
         return original(*args, **kwargs)
 
     patches.set(torch._C._nn, "_parse_to", parse)
+
+
+def _parameter(patches: Patches) -> None:
+    """nn.Parameter(tensor) lies where the tensor lies: the call that makes it does not pass through the mode."""
+    original = torch.nn.Parameter.__new__
+
+    def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        made = original(cls, data, requires_grad)
+        machine = current_machine()
+        if machine is not None and isinstance(data, torch.Tensor):
+            machine.put(made, machine.place(data))
+        return made
+
+    patches.set(torch.nn.Parameter, "__new__", staticmethod(new))
 
 
 def install(patches: Patches) -> None:
@@ -317,3 +333,4 @@ def install(patches: Patches) -> None:
     _legacy(patches)
     _default_tensor_type(patches)
     _parse_to(patches)
+    _parameter(patches)

@@ -22,7 +22,7 @@ def _machine() -> Machine:
 
 def _index(machine: Machine, device: Any) -> int:
     if isinstance(device, int):
-        return machine.device(device).index  # type: ignore[no-any-return]
+        return machine.device(device).index
     return machine.index_of(device)
 
 

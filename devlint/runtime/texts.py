@@ -33,7 +33,9 @@ MPS_FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 "
     "instead."
 )  # aten/src/ATen/mps/EmptyTensor.cpp
-MPS_PLACEHOLDER = "Placeholder storage has not been allocated on MPS device!"  # aten/src/ATen/native/mps/OperationUtils.mm
+MPS_PLACEHOLDER = (
+    "Placeholder storage has not been allocated on MPS device!"  # aten/src/ATen/native/mps/OperationUtils.mm
+)
 GROUPS = (
     "Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and "
     "float32/64 notwithstanding"
@@ -88,7 +90,9 @@ def gradient_elsewhere(gradient: Any, tensor: Any) -> RuntimeError:
     if gradient.type != tensor.type:
         what = f"with device type '{gradient.type}' to a tensor with device type '{tensor.type}'"
     else:
-        what = f"located on device with index '{gradient.index}' to a tensor located on device with index '{tensor.index}'"
+        what = (
+            f"located on device with index '{gradient.index}' to a tensor located on device with index '{tensor.index}'"
+        )
     return RuntimeError(
         f"attempting to assign a gradient {what}. Please ensure that the gradient and the tensor are on the same device"
     )

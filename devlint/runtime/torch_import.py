@@ -1,4 +1,4 @@
-"""torch is an extra of devlint: imported when first used, with words that name the install command when it is not there."""
+"""torch is an extra of devlint: imported when first used; where it is missing the message says how to install it."""
 
 from __future__ import annotations
 
@@ -17,4 +17,6 @@ def require_torch() -> ModuleType:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise TorchMissing(f"PyTorch is needed here and could not be imported ({error}); install it with: {INSTALL}") from error
+        raise TorchMissing(
+            f"PyTorch is needed here and could not be imported ({error}); install it with: {INSTALL}"
+        ) from error

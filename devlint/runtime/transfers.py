@@ -98,7 +98,7 @@ def _type(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def type_name(machine: Machine, tensor: torch.Tensor) -> str:
-    """"torch.cuda.FloatTensor": the type of a tensor as torch names it in messages."""
+    """ "torch.cuda.FloatTensor": the type of a tensor as torch names it in messages."""
     with torch._C.DisableTorchFunction():
         name = tensor.type()
     place = machine.place(tensor)
@@ -108,7 +108,9 @@ def type_name(machine: Machine, tensor: torch.Tensor) -> str:
 # transfers
 
 
-def move(machine: Machine, tensor: torch.Tensor, place: torch.device | None, real: torch.device = _CPU, **how: Any) -> Any:
+def move(
+    machine: Machine, tensor: torch.Tensor, place: torch.device | None, real: torch.device = _CPU, **how: Any
+) -> Any:
     """`tensor.to(...)`; the result lies at `place`, and is the tensor itself only where nothing changes."""
     here = machine.place(tensor)
     with torch._C.DisableTorchFunction():
@@ -145,7 +147,7 @@ def to(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
             return func(*args, **kwargs)  # raises its TypeError
     if len(rest) > len(names) or any(name in how for name in names[: len(rest)]):
         return func(*args, **kwargs)
-    how.update(zip(names, rest))
+    how.update(zip(names, rest, strict=False))
     if how.get("dtype", False) is None:
         del how["dtype"]
     place, real = machine.place(tensor), _CPU
@@ -168,7 +170,7 @@ def _to_kind(kind: str, refusal: str) -> StandIn:
         if machine.kind != kind:
             return func(*args, **kwargs)
         how = dict(kwargs)
-        for name, value in zip(("device", "non_blocking", "memory_format"), args[1:]):
+        for name, value in zip(("device", "non_blocking", "memory_format"), args[1:], strict=False):
             how[name] = value
         device = how.pop("device", None)
         place, _ = machine.resolve(kind if device is None else device)
@@ -294,17 +296,27 @@ def _like_self(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> A
     return mode.machine.put_all(func(*args, **kwargs), mode.machine.place(args[0]))
 
 
+def getter(name: str) -> Any:
+    """What the mode is called with where an attribute of a tensor is read."""
+    return getattr(torch.Tensor, name).__get__
+
+
+def setter(name: str) -> Any:
+    """What the mode is called with where an attribute of a tensor is set."""
+    return getattr(torch.Tensor, name).__set__
+
+
 TRANSFERS: dict[Any, StandIn] = {
-    torch.Tensor.device.__get__: _get_device_attribute,  # type: ignore[attr-defined]
-    torch.Tensor.is_cpu.__get__: _is_kind("cpu"),  # type: ignore[attr-defined]
-    torch.Tensor.is_cuda.__get__: _is_kind("cuda"),  # type: ignore[attr-defined]
-    torch.Tensor.is_xpu.__get__: _is_kind("xpu"),  # type: ignore[attr-defined]
-    torch.Tensor.is_mps.__get__: _is_kind("mps"),  # type: ignore[attr-defined]
+    getter("device"): _get_device_attribute,
+    getter("is_cpu"): _is_kind("cpu"),
+    getter("is_cuda"): _is_kind("cuda"),
+    getter("is_xpu"): _is_kind("xpu"),
+    getter("is_mps"): _is_kind("mps"),
+    getter("grad"): _get_grad,
+    setter("grad"): _set_grad,
+    setter("data"): _set_data,
     torch.Tensor.get_device: _get_device,
     torch.get_device: _get_device,
-    torch.Tensor.grad.__get__: _get_grad,  # type: ignore[attr-defined]
-    torch.Tensor.grad.__set__: _set_grad,  # type: ignore[attr-defined]
-    torch.Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
     torch.Tensor.type: _type,
     torch.Tensor.to: to,
     torch.Tensor.cuda: _to_kind("cuda", texts.NOT_CUDA_DEVICE),

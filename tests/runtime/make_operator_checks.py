@@ -36,10 +36,16 @@ def table() -> dict[str, object]:
     kinds: dict[str, list[str]] = {"structured": [], "plain": [], "iterator": []}
     for entry, text in entries():
         name = str(entry["func"]).partition("(")[0]
-        if re.search(r"backward|quantize|qint|cudnn|miopen|mkldnn|mps|^_?sparse|nested|efficient|fbgemm|conv_depth", name):
+        if re.search(
+            r"backward|quantize|qint|cudnn|miopen|mkldnn|mps|^_?sparse|nested|efficient|fbgemm|conv_depth", name
+        ):
             continue
         dispatch = entry.get("dispatch") or {}
-        keys = {key.strip() for group in dispatch for key in str(group).split(",")} if isinstance(dispatch, dict) else set()
+        keys = (
+            {key.strip() for group in dispatch for key in str(group).split(",")}
+            if isinstance(dispatch, dict)
+            else set()
+        )
         structured = bool(entry.get("structured") or entry.get("structured_delegate"))
         if not structured and "CUDA" not in keys:
             continue
@@ -48,7 +54,10 @@ def table() -> dict[str, object]:
                 kinds["iterator"].append(name)
         else:
             kinds["structured" if structured else "plain"].append(name)
-    return {"torch": torch.__version__.partition("+")[0], **{kind: " ".join(sorted(names)) for kind, names in kinds.items()}}
+    return {
+        "torch": torch.__version__.partition("+")[0],
+        **{kind: " ".join(sorted(names)) for kind, names in kinds.items()},
+    }
 
 
 def main() -> int:
