@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from devlint.engine import Report
 
 FOUND, WRONG_USE = 1, 2
-INTERRUPTED, BROKEN_PIPE = 130, 141
-"""What a shell reports for a program that ended by SIGINT or SIGPIPE."""
+INTERRUPTED = 130
+"""What a shell reports for a program that ended by Ctrl-C."""
+BROKEN_PIPE = 1
+"""The reader of the output went away: what click leaves with, too."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -326,10 +328,20 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more while it ends, and would complain there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None:  # a file's, not that of the output: a defect of devlint, to be seen whole
+            raise
+        _drop_output()
+        click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+        code = WRONG_USE
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Python flushes stdout once more while it ends, and would complain there of what was said already."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit(code: int) -> NoReturn:

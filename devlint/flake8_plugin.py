@@ -52,9 +52,13 @@ class Plugin:
         if not any("torch" in line for line in self.lines):
             return
         from devlint.engine import check_text
+        from devlint.files import is_excluded
+        from devlint.source.text import Source
 
         config = _config(self.paths, self.selectors)
-        report = check_text("".join(self.lines), self.filename, config, tree=self.tree, noqa=False)
+        if is_excluded(self.filename, config):
+            return
+        report = check_text(Source(self.filename, "".join(self.lines)), config, self.tree)
         for finding in report.findings:
             yield finding.start.row, finding.start.column - 1, f"{finding.code} {finding.message}", type(self)
 

@@ -82,7 +82,7 @@ def check_paths(
     files = 0
     for result in _each_file(paths, config, jobs, say, action, progress):
         files += 1
-        report = Report(result.path, (result,), None) if isinstance(result, Finding) else result
+        report = Report(result.path, (result,)) if isinstance(result, Finding) else result
         if report.findings:
             reports.append(report)
     return reports, files
@@ -90,11 +90,15 @@ def check_paths(
 
 def check_stdin(data: bytes, name: str, config: Config) -> list[Report]:
     """The report on what came from standard input under this name, if it has findings."""
-    from devlint.engine import check_bytes
+    from devlint.engine import Report, check_bytes
+    from devlint.files import crashed
 
     if _left_out(name, config):
         return []
-    report = check_bytes(data, name, config)
+    try:
+        report = check_bytes(data, name, config)
+    except Exception as error:
+        report = Report(name, (crashed(name, error),))
     return [report] if report.findings else []
 
 
@@ -113,7 +117,7 @@ def fix_paths(
     for result in _each_file(paths, config, jobs, say, action, progress):
         files += 1
         if isinstance(result, Finding):
-            result = FixResult(Report(result.path, (result,), None), (), b"", b"")
+            result = FixResult(Report(result.path, (result,)), (), old=b"", data=b"")
         if result.fixed or result.report.findings:
             results.append(result)
     return results, files
@@ -122,10 +126,14 @@ def fix_paths(
 def fix_stdin(data: bytes, name: str, config: Config) -> FixResult:
     """What came from standard input under this name, fixed."""
     from devlint.engine import FixResult, Report, fix_bytes
+    from devlint.files import crashed
 
     if _left_out(name, config):
-        return FixResult(Report(name, (), None), (), data, data)
-    return fix_bytes(data, name, config)
+        return FixResult(Report(name, ()), (), old=data, data=data)
+    try:
+        return fix_bytes(data, name, config)
+    except Exception as error:
+        return FixResult(Report(name, (crashed(name, error),)), (), old=data, data=data)
 
 
 def _each_file(
