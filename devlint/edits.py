@@ -6,6 +6,7 @@ Offsets count characters of the text as it stands in the file. The proof rests o
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -82,8 +83,10 @@ def prove(old: str, new: str, edits: Sequence[Edit]) -> str | None:
 
     Shown are: every character outside of the edits is the same; the new text parses, and compiles if the old one does;
     each statement without an edit is the same, in the same block and in the same order; in the others, each expression
-    without an edit in it is still there as a whole (`a + b` with `.to(d)` behind it is not), and each node around it is
-    the same unless an edit touches more of it than one of its parts (`a * b` whose `b` became `b + c` is not).
+    without an edit in it is still there, and each node around an edit is the same unless the edit touches more of it
+    than one of its parts (so `a * b` whose `b` became `b + c` is refused). What is inserted between the end of an
+    operation and the end of its last operand may be meant for either: a fix that means `a + b` as a whole has to write
+    the brackets.
     """
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
     reason = _differs(old, new, ordered)
@@ -161,6 +164,12 @@ _LISTS = (
 )
 
 
+# Nodes whose parts stand beside a sign that binds them.
+_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Attribute, ast.NamedExpr)
+
+_REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n|\Z)")
+
+
 class _Side:
     """One of the two texts, with the places in it that were edited."""
 
@@ -192,14 +201,22 @@ class _Side:
                 return
             yield place
 
-    def is_touched(self, node: ast.AST) -> bool:
+    def reach(self, node: ast.AST) -> _Span:
+        """The span of a node; of a statement with the white space before it, and with the rest of its last line.
+
+        The white space says in which block a statement is, and what follows its last line may belong to its block.
+        """
         start, end = self.span(node)
         if isinstance(node, ast.stmt):
-            # The white space before a statement says in which block it is.
             text = self._source.text
             while start > 0 and text[start - 1] in " \t\f":
                 start -= 1
-        return next(self.touching((start, end)), None) is not None
+            rest = _REST_OF_LINE.match(text, end)
+            end = rest.end() if rest else end
+        return (start, end)
+
+    def is_touched(self, node: ast.AST) -> bool:
+        return next(self.touching(self.reach(node)), None) is not None
 
     def is_edited(self, node: ast.AST) -> bool:
         """Whether a character of the node changed, or something was inserted between two of them."""
@@ -223,13 +240,16 @@ class _Proof:
             ],
         )
         self._new_tree = new_tree
-        self._pairs: list[tuple[ast.AST, ast.AST, bool]] = []
+        self._pairs: list[tuple[ast.AST, ast.AST, bool, ast.AST]] = []
+        # The node in hand, or the one that it is part of where it has no place.
+        self._owner: ast.AST = new_tree
 
     def compare(self, old_tree: ast.Module) -> str | None:
         """The first difference that no edit accounts for, as a reason; None if there is none."""
-        self._pairs = [(old_tree, self._new_tree, True)]
+        self._pairs = [(old_tree, self._new_tree, True, old_tree)]
         while self._pairs:
-            old, new, free = self._pairs.pop()
+            old, new, free, owner = self._pairs.pop()
+            self._owner = old if _has_place(old) else owner
             fault = self._compare_pair(old, new, free)
             if fault is not None:
                 return f"line {self._old.row(fault)} changed outside of the edits"
@@ -244,33 +264,33 @@ class _Proof:
             if not self._old.is_touched(old):
                 # Around it a new level may have come, as in `f(a).to(d)` for `f(a, d)`.
                 return None if _same(old, new) or (free and self._is_kept(old)) else old
-            if isinstance(old, ast.expr) and not self._old.is_edited(old):
-                return None if _same(old, new) or self._is_kept(old) else old
-            if isinstance(old, _ATOMS):
+            if not self._old.is_edited(old) and (_same(old, new) or self._is_kept(old)):
                 return None
+            if isinstance(old, _ATOMS):
+                return None if self._old.is_edited(old) else old
             free = self._is_free(old)
         if type(old) is not type(new):
-            return self._first_lost(old) if free else self._placed(old)
+            return self._first_lost(old) if free else self._owner
         for name in old._fields:
             if name in ("ctx", "type_ignores"):
                 continue
             one, other = getattr(old, name), getattr(new, name)
             if isinstance(one, list):
-                fault = self._compare_lists(old, one, other, free)
+                fault = self._compare_lists(one, other, free)
             elif isinstance(one, ast.AST) and isinstance(other, ast.AST):
-                self._pairs.append((one, other, free))
+                self._pair(one, other, free)
                 continue
             elif isinstance(one, ast.AST):
-                fault = self._first_lost(one) if free else self._placed(old)
+                fault = self._first_lost(one) if free else self._owner
             else:
-                fault = None if free or _same_value(one, other) else self._placed(old)
+                fault = None if free or _same_value(one, other) else self._owner
             if fault is not None:
                 return fault
         return None
 
-    def _compare_lists(self, parent: ast.AST, old: list[object], new: list[object], free: bool) -> ast.AST | None:
+    def _compare_lists(self, old: list[object], new: list[object], free: bool) -> ast.AST | None:
         if not all(isinstance(item, ast.AST) and _has_place(item) for item in (*old, *new)):
-            return self._compare_bare_lists(parent, old, new, free)
+            return self._compare_bare_lists(old, new, free)
         ones = [item for item in old if isinstance(item, ast.AST)]
         others = [item for item in new if isinstance(item, ast.AST)]
         runs, kept = _runs(ones, self._old)
@@ -284,9 +304,10 @@ class _Proof:
             return next((lost for one in ones if (lost := self._lost(one)) is not None), None)
         for run, new_run in zip(runs, new_runs, strict=True):
             if len(run) == len(new_run):
-                self._pairs.extend((one, other, free) for one, other in zip(run, new_run, strict=True))
+                for one, other in zip(run, new_run, strict=True):
+                    self._pair(one, other, free)
             elif not free:
-                return run[0] if run else self._placed(parent)
+                return run[0] if run else self._owner
             elif (lost := self._pair_up(run, new_run, free)) is not None:
                 return lost
         return None
@@ -300,37 +321,42 @@ class _Proof:
             start, end = self._moved(self._old.span(old))
             other = by_end.get(end) or by_start.get(start)
             if other is not None:
-                self._pairs.append((old, other, free))
+                self._pair(old, other, free)
             elif (lost := self._lost(old)) is not None:
                 return lost
         return None
 
-    def _compare_bare_lists(self, parent: ast.AST, old: list[object], new: list[object], free: bool) -> ast.AST | None:
+    def _compare_bare_lists(self, old: list[object], new: list[object], free: bool) -> ast.AST | None:
         """Lists of names, operators, or of nodes with gaps (`None` for the key of `**d`)."""
         if len(old) != len(new):
             if not free:
-                return self._placed(parent)
+                return self._owner
             nodes = (item for item in old if isinstance(item, ast.AST))
             return next((lost for node in nodes if (lost := self._lost(node)) is not None), None)
         for one, other in zip(old, new, strict=True):
             if isinstance(one, ast.AST) and isinstance(other, ast.AST):
-                self._pairs.append((one, other, free))
+                self._pair(one, other, free)
             elif not free and not _same_value(one, other):
-                return self._placed(parent)
+                return self._owner
             elif isinstance(one, ast.AST) and (lost := self._lost(one)) is not None:
                 return lost
         return None
 
-    def _placed(self, node: ast.AST) -> ast.AST:
-        """A node that has a row, for the reason: the node itself or the first one in it."""
-        return node if _has_place(node) else next(_parts(node), self._new_tree)
+    def _pair(self, one: ast.AST, other: ast.AST, free: bool) -> None:
+        self._pairs.append((one, other, free, self._owner))
 
     def _is_free(self, node: ast.AST) -> bool:
         """Whether an edit touches more of the node than one of its parts, so that the node itself may change."""
         spans = sorted(self._old.span(part) for part in _parts(node))
         starts = [start for start, _ in spans]
-        for start, end in self._old.touching(self._old.span(node)):
+        whole = self._old.span(node)
+        for start, end in self._old.touching(self._old.reach(node)):
             index = bisect_right(starts, start) - 1
+            if start == end and isinstance(node, _OPERATIONS) and whole[0] < start < whole[1]:
+                # Between operands: what is inserted at one of them belongs to it, not to the operation.
+                if index >= 0 and start <= spans[index][1]:
+                    continue
+                return True
             if index < 0:
                 return True
             part_start, part_end = spans[index]
@@ -346,14 +372,20 @@ class _Proof:
         return next((lost for part in _parts(node) if (lost := self._lost(part)) is not None), None)
 
     def _lost(self, node: ast.AST) -> ast.AST | None:
-        """The first node in this one without an edit in it that is nowhere in the new tree."""
+        """The first node in this one without an edit in it that is nowhere in the new tree.
+
+        An expression with an insertion at its end is there in its parts: in `-x` with `.to(d)` behind it, `x` alone is.
+        """
         nodes = [node] if _has_place(node) else list(_parts(node))
         while nodes:
             node = nodes.pop()
             if self._old.is_edited(node):
                 nodes.extend(_parts(node))
             elif not self._is_kept(node):
-                return node
+                parts = list(_parts(node)) if self._old.is_touched(node) and isinstance(node, ast.expr) else []
+                if not parts:
+                    return node
+                nodes.extend(parts)
         return None
 
     def _is_kept(self, node: ast.AST) -> bool:
