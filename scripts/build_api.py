@@ -44,7 +44,7 @@ NAMESPACES = {
 HIDDEN = re.compile(
     r"^(_|has_torch_function|handle_torch_function|boolean_dispatch|assert_int_or_pair|parse_|import_ir|merge_type|"
     r"unify_type|prepare_multi|profiler_|get_file_path|classproperty|autocast_(in|de)crement|fork$|wait$|"
-    r"init_num_threads|sym_fresh|thread_safe|Optional$|get_device_module|get_autocast_(ipu|xla)|set_autocast_(ipu|xla))"
+    r"init_num_threads|sym_fresh|thread_safe|Optional$|get_device_module|get_autocast_(ipu|xla)|set_autocast_(ipu|xla)|fbgemm_|miopen_|mkldnn_|cudnn_)"
 )
 
 

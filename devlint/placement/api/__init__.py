@@ -26,7 +26,8 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `number_if_alone`    the result is "number" when there is no argument
 `when`               the result holds tensors only where these arguments are literally so: {"return_tensors": "pt"}
 `host_items`         items of a "tensors" result that are on the CPU whatever `place` says
-`inplace`            changes the receiver (or first argument) and returns it
+`inplace`            changes the receiver (or first argument) and returns it; of a tensor method that is an operation
+                     the receiver itself must be on the device of the others, 0-dim or not
 `view`               may share memory with its input
 `copy`               a transfer or cast that leaves the receiver alone and returns a new object
 `dtype`              it changes the dtype
@@ -233,7 +234,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def constructor(name: str, row: Row) -> Row:
     """The call row of a class: what its constructor gives."""
-    return {"returns": row["kind"], "type": name, "place": "none", **row.get("call", {})}
+    shared = {key: row[key] for key in ("since", "until", "deprecated", "needs_accelerator", "at") if key in row}
+    return {"returns": row["kind"], "type": name, "place": "none", **shared, **row.get("call", {})}
 
 
 def check_row(name: str, row: Mapping[str, Any]) -> None:
