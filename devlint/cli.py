@@ -267,13 +267,14 @@ def fix(diff: bool, **given: Any) -> None:
             path = run.display.path(result.report.path)
             _write(unified(path, result.old, result.data, colour=run.display.colour))
         run.close(counts, err=True)
-        failed = changed or any(finding.code.startswith("DEV9") for report in left for finding in report.findings)
+        own = any(finding.code.startswith("DEV9") for report in left for finding in report.findings)
+        failed = bool(changed) or own
     else:
         if run.stdin:
             _write(results[0].data)
         run.show(left, err=run.stdin)
         run.close(counts, err=run.stdin)
-        failed = left
+        failed = bool(left)
     run.finish(files)
     _exit(FOUND if failed and not run.exit_zero else 0)
 
