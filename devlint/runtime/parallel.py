@@ -269,7 +269,11 @@ def install(patches: Patches) -> None:
         import torch.distributed as dist
         from torch.distributed import distributed_c10d
 
-        wrapped = {"init_process_group": _init_process_group, "new_group": _new_group, "get_backend": _get_backend}
+        wrapped: dict[str, Callable[..., Any]] = {
+            "init_process_group": _init_process_group,
+            "new_group": _new_group,
+            "get_backend": _get_backend,
+        }
         for name, answer in {**wrapped, **dict.fromkeys(COLLECTIVES, _collective)}.items():
             original = getattr(distributed_c10d, name)
 

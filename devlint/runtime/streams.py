@@ -57,6 +57,10 @@ class Stream:
         """All work is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """No graphs are captured here."""
+        return False
+
     def __enter__(self) -> Stream:
         machine = _machine()
         self._before.append(current(machine, self.device_index))

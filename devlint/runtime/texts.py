@@ -38,8 +38,13 @@ MPS_PLACEHOLDER = (
 )
 GROUPS = (
     "Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and "
-    "float32/64 notwithstanding"
-)  # aten/src/ATen/native/ForeachUtils.h; 2.13 words its end differently
+    "float32/64"
+    + (
+        ", and optimizer states that can be bfloat16 for mixed-precision training"
+        if VERSION >= (2, 13)
+        else " notwithstanding"
+    )
+)  # aten/src/ATen/native/ForeachUtils.h
 
 
 def two_devices(first: object, second: object) -> RuntimeError:

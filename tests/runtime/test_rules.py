@@ -1,0 +1,87 @@
+"""Every rule of the simulation, one test a row of rows.py; on a real GPU with DEVLINT_REAL_DEVICES=1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runtime import rows
+
+from devlint.runtime import simulate
+
+REAL = os.environ.get("DEVLINT_REAL_DEVICES") == "1"
+
+
+@pytest.fixture
+def machine() -> Iterator[int]:
+    """A machine with CUDA devices: the number of them."""
+    if REAL:
+        yield torch.cuda.device_count()
+        torch.set_default_device(None)
+        torch.cuda.set_device(0)
+        return
+    with simulate(devices=2, kind="cuda"):
+        yield 2
+
+
+def run(row: Any, first: str, second: str | None) -> dict[str, Any]:
+    """The names after the row's code ran."""
+    space: dict[str, Any] = rows.names(first, second)
+    exec(compile(row.code, f"<{row.name}>", "exec"), space)
+    return space
+
+
+def on_cpu(row: Any) -> Any:
+    """What the row's code gives where no device is in it: the values to compare with."""
+    code = row.code.replace("torch.cuda.FloatTensor", "torch.FloatTensor")
+    code = code.replace("torch.cuda.DoubleTensor", "torch.DoubleTensor")
+    for name in ("h.cuda(1)", "h.cuda()", "h.to(0)"):
+        code = code.replace(name, "h")
+    row = rows.Row(row.name, code)
+    return run(row, "cpu", "cpu")["r"]
+
+
+@pytest.mark.parametrize("row", rows.ROWS, ids=[row.name for row in rows.ROWS])
+def test_row(row: Any, machine: int) -> None:
+    if row.devices > machine:
+        pytest.skip(f"needs {row.devices} devices, this machine has {machine}")
+    first, second = "cuda:0", "cuda:1" if machine > 1 else None
+    if row.error is not None:
+        kind, text = row.error
+        with pytest.raises(Exception) as caught:
+            run(row, first, second)
+        assert type(caught.value).__name__ == kind
+        assert text in str(caught.value)
+        return
+    result = run(row, first, second)["r"]
+    assert str(result.device) == row.place
+    if (
+        row.values
+        and "cuda.stream" not in row.code
+        and "set_device(1)" not in row.code
+        and "cuda.device(1)" not in row.code
+    ):
+        expected = on_cpu(row)
+        torch.testing.assert_close(result.cpu(), expected.cpu(), rtol=1e-5, atol=1e-5)
+
+
+def test_names_of_rows_are_their_own() -> None:
+    names = [row.name for row in rows.ROWS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.skipif(REAL, reason="a matter of the file, not of the device")
+def test_table_of_operators_is_what_torch_ships() -> None:
+    """operators.json is made from the newest torch that devlint is tested with."""
+    script = Path(__file__).with_name("make_operator_checks.py")
+    pytest.importorskip("yaml", reason="PyYAML reads torch's table of operators")
+    made_from = (Path(__file__).parents[2] / "devlint" / "runtime" / "operators.json").read_text()
+    if f'"torch": "{torch.__version__.partition("+")[0]}"' not in made_from:
+        pytest.skip(f"made from another torch than {torch.__version__}")
+    assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0
