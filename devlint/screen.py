@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MAX_DEPTH = 500
@@ -40,6 +41,7 @@ class Seen:
     texts: list[str] = field(default_factory=list)
     compared: bool = False
     """Whether anything is compared with a string, or with a call."""
+    comparisons: list[ast.Compare] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,38 @@ class Compares:
 
 
 @dataclass(frozen=True, slots=True)
+class Strings:
+    """Sign: a string, or a piece of an f-string, that passes this test."""
+
+    test: Callable[[str], bool]
+
+    def holds(self, seen: Seen) -> bool:
+        return any(map(self.test, seen.texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Sign: a call, as it stands, that passes this test; of any name, or of these only."""
+
+    test: Callable[[ast.Call], bool]
+    names: frozenset[str] = frozenset()
+
+    def holds(self, seen: Seen) -> bool:
+        names = self.names & seen.calls.keys() if self.names else seen.calls.keys()
+        return any(self.test(call) for name in names for call in seen.calls[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Sign: a comparison that passes this test."""
+
+    test: Callable[[ast.Compare], bool]
+
+    def holds(self, seen: Seen) -> bool:
+        return any(map(self.test, seen.comparisons))
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """Sign: all of these hold."""
 
@@ -108,7 +142,7 @@ class All:
         return all(sign.holds(seen) for sign in self.signs)
 
 
-Sign = Calls | Discards | Mentions | Texts | Compares | All
+Sign = Calls | Discards | Mentions | Texts | Strings | Compares | Where | Comparisons | All
 
 
 def parse(text: str) -> ast.Module:
@@ -190,6 +224,7 @@ def look(tree: ast.Module) -> Seen:
             operands = [node.left, *node.comparators]  # type: ignore[attr-defined]
             if len(operands) > MAX_OPERANDS:
                 raise TooComplex(f"an expression of more than {MAX_OPERANDS} operands", node.lineno)  # type: ignore[attr-defined]
+            seen.comparisons.append(node)  # type: ignore[arg-type]
             seen.compared |= any(type(o) is ast.Call or _holds_text(o) for o in operands)
         elif kind is ast.BoolOp:
             if len(node.values) > MAX_OPERANDS:  # type: ignore[attr-defined]
