@@ -137,6 +137,8 @@ def matches(pattern: str, absolute: str, root: str) -> bool:
     """
     if "/" not in pattern.rstrip("/"):
         below = root.rstrip("/") + "/"
+        if absolute == root:
+            return False
         absolute = absolute[len(below) :] if absolute.startswith(below) else absolute.rpartition("/")[2]
     return _compiled(pattern).search(absolute) is not None
 
@@ -240,11 +242,11 @@ def _read(path: Path, rules: Mapping[str, RuleInfo]) -> dict[str, Any]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise ConfigError(f"{_shown(path)}: cannot be read: {error.strerror or error}") from None
     table = _tool_table(data, path)
     if table is None:
-        raise ConfigError(f"{path}: there is no table [tool.devlint] in it")
-    return _checked(table, str(path), Path(os.path.abspath(path)).parent, rules)
+        raise ConfigError(f"{_shown(path)}: there is no table [tool.devlint] in it")
+    return _checked(table, _shown(path), Path(os.path.abspath(path)).parent, rules)
 
 
 def _tool_table(data: bytes, path: Path) -> Mapping[str, object] | None:
@@ -258,15 +260,15 @@ def _tool_table(data: bytes, path: Path) -> Mapping[str, object] | None:
     try:
         document = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start})") from None
+        raise ConfigError(f"{_shown(path)}: is not UTF-8 (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+        raise ConfigError(f"{_shown(path)}: is not valid TOML: {error}") from None
     tool = document.get("tool")
     if not isinstance(tool, dict) or "devlint" not in tool:
         return None
     table = tool["devlint"]
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}: tool.devlint must be a table")
+        raise ConfigError(f"{_shown(path)}: tool.devlint must be a table")
     return table
 
 
@@ -388,6 +390,12 @@ def _anchored(pattern: str, base: Path) -> str:
     return f"{negation}{folder}/{pattern}"
 
 
+def _shown(path: Path) -> str:
+    """The path from the current folder where it lies in it."""
+    absolute = Path(os.path.abspath(path))
+    return str(absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else path)
+
+
 def _kind(value: object) -> str:
     names = {bool: "a boolean", str: "a string", int: "an integer", float: "a number", list: "a list", dict: "a table"}
     return names.get(type(value), type(value).__name__)
@@ -396,6 +404,10 @@ def _kind(value: object) -> str:
 def _nearest(text: str, known: Iterable[str]) -> str:
     import difflib
 
+    folded = text.casefold()
     by_folded = {name.casefold(): name for name in known}
-    found = difflib.get_close_matches(text.casefold(), by_folded, n=1, cutoff=0.5)
-    return f', did you mean "{by_folded[found[0]]}"?' if found else ""
+    close = difflib.get_close_matches(folded, by_folded, n=5, cutoff=0.5)
+    if folded.startswith("dev"):
+        # Of equally close codes that which begins alike: for DEV41 it is DEV402, not DEV904.
+        close.sort(key=lambda name: (-len(os.path.commonprefix((name, folded))), name))
+    return f', did you mean "{by_folded[close[0]]}"?' if close else ""
