@@ -20,6 +20,8 @@ _PAIR_LAYERS = frozenset(
     f"torch.nn.{name}" for name in ("LSTM", "GRU", "RNN", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss")
 )
 """Layers that give (output, something more)."""
+_ON_ONE_TENSOR = frozenset({"all_reduce", "broadcast", "reduce", "send", "recv", "isend", "irecv"})
+"""Collectives whose first argument is a tensor and not a list."""
 TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
 """Methods that move a tensor (a copy) or a module (itself) to a device."""
 _PASS_THROUGH = frozenset({"tqdm", "trange", "iter", "reversed", "sorted", "list", "tuple"})
@@ -166,6 +168,8 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
     returns = str(row.get("returns", v.UNKNOWN))
     place_rule = row.get("place", "none")
     origin = Origin(f"made by {short(name)}", node.lineno)
+    if row.get("collective") and arguments.positional and name.rsplit(".", 1)[-1] in _ON_ONE_TENSOR:
+        evaluator.prove(arguments.positional[0][1], v.TENSOR)
     if returns == "first":
         return arguments.positional[0][1] if arguments.positional else evaluator.unknown(node)
     if returns in ("any", v.UNKNOWN):
@@ -264,7 +268,7 @@ def _method(
 ) -> Value:
     name = function.attr
     if receiver.kind == v.UNKNOWN:
-        evaluator.evidence.attribute(receiver.ids, name)
+        evaluator.evidence.attribute(receiver.ids, name, called=True)
         if name == "size" and arguments.positional:
             evaluator.prove(receiver, v.TENSOR)  # an array's or image's size is no function
         receiver = evaluator.resolved(receiver)
@@ -441,6 +445,8 @@ def _unknown_method(
         place = moved_to(evaluator, name, arguments)
         kept = receiver.place if place is None else place
         return replace(receiver, place=kept, origin=Origin(f"moved by .{name}()", node.lineno))
+    if name == "generate" and "max_new_tokens" in arguments.named and "return_dict_in_generate" not in arguments.named:
+        return Value(kind=v.TENSOR, ids=frozenset([node]))  # a language model of transformers
     return evaluator.unknown(node)
 
 

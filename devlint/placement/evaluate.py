@@ -118,7 +118,7 @@ class Evaluator:
         if base.kind == v.BATCH and not name.startswith("_"):
             return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
         if base.kind == v.UNKNOWN:
-            self.evidence.attribute(base.ids, name)
+            self.evidence.attribute(base.ids, name, called=False)
             return self.unknown("attribute", base.ids or node, name)
         return self.unknown(node)
 

@@ -12,17 +12,23 @@ class Evidence:
     """Uses by definition. Contradicting uses prove nothing."""
 
     def __init__(self, facts: Facts, objects: bool) -> None:
-        """`objects`: the file works with graphs or batches that have many methods of a tensor."""
+        """`objects`: the file works with objects (of torch_geometric) that have many methods of a tensor."""
         self._facts = facts
         self._objects = objects
         self._kinds: dict[Hashable, set[str]] = {}
 
-    def attribute(self, ids: Iterable[Hashable], name: str) -> None:
-        """An attribute called `name` was read or called."""
-        if name in self._facts.only_module:
-            self.proves(ids, v.MODULE)
-        elif name in self._facts.only_tensor or (name in self._facts.tensor_like and not self._objects):
-            self.proves(ids, v.TENSOR)
+    def attribute(self, ids: Iterable[Hashable], name: str, called: bool) -> None:
+        """An attribute was read, or called as a method: what is a method must be called to prove anything."""
+        facts = self._facts
+        if name in facts.only_module:
+            kind = v.MODULE
+        elif name in facts.only_tensor or (name in facts.tensor_like and not self._objects):
+            kind = v.TENSOR
+        else:
+            return
+        row = facts.method(kind, name) or {}
+        if bool(row.get("attribute")) != called:
+            self.proves(ids, kind)
 
     def proves(self, ids: Iterable[Hashable], kind: str) -> None:
         """A use that only a value of this kind stands."""

@@ -95,10 +95,10 @@ class Inference:
         if done is not None:
             return done
         if owner in self._running:
-            return Evaluator(self, owner, Evidence(self.facts, self.batches_are_objects))  # asked of itself: nothing is known yet
+            return Evaluator(self, owner, Evidence(self.facts, "torch_geometric" in self.packages))  # asked of itself: nothing is known yet
         self._running.add(owner)
         try:
-            evidence = Evidence(self.facts, self.batches_are_objects)
+            evidence = Evidence(self.facts, "torch_geometric" in self.packages)
             body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
             Flow(self, owner, evidence).run(body, self._entry(owner))
             result = Flow(self, owner, evidence).run(body, self._entry(owner))
@@ -132,6 +132,8 @@ class Inference:
                 state.names[argument.arg] = self.classes.self_value(home, owner)
                 continue
             value = self.annotated(argument.annotation, argument) if argument.annotation else None
+            if value is None and "pytest" in self.packages:
+                value = self._fixture(argument, home)
             state.names[argument.arg] = value or Value(
                 ids=frozenset([argument]),
                 place=Place(key=("at", argument), text=argument.arg),
@@ -142,6 +144,15 @@ class Inference:
         if arguments.kwarg is not None:
             state.names[arguments.kwarg.arg] = Value(kind=v.MAPPING, ids=frozenset([arguments.kwarg]))
         return state
+
+    def _fixture(self, argument: ast.arg, home: ast.AST | None) -> Value | None:
+        """In a test, an argument is what the pytest fixture of its name gives, of the class or of the file."""
+        for place in (home, self.tree):
+            for statement in getattr(place, "body", ()):
+                if isinstance(statement, FUNCTIONS) and statement.name == argument.arg and _is_fixture(statement):
+                    result = v.join_all(self.run(statement).returned)
+                    return _seen_from_outside(result, argument) if result.kind != v.UNKNOWN else None
+        return None
 
     def outer_value(self, node: ast.Name, owner: ast.AST) -> Value:
         """A name that the function itself has not bound: of an enclosing function, of the module, or a builtin."""
@@ -345,9 +356,13 @@ class Inference:
     @cached_property
     def batches_are_objects(self) -> bool:
         """Whether the file works with a library whose loaders give objects that move in place."""
-        objects = {"torch_geometric", "transformers", "dgl", "flair", "fairseq2"}
-        roots = {name.split(".")[0] for scope in self.names.scope_of.values() for n in scope.imports.values() for name in n}
-        return bool(roots & objects)
+        return bool(self.packages & {"torch_geometric", "transformers", "dgl", "flair", "fairseq2"})
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The top-level packages that the file imports."""
+        scopes = self.names.scope_of.values()
+        return frozenset(name.split(".")[0] for scope in scopes for found in scope.imports.values() for name in found)
 
 
 def is_unpacked(value: Value) -> bool:
@@ -367,6 +382,11 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
     return replace(
         value, place=place, items=items, element=element, ids=frozenset([node]), alternatives=(), keys=None
     )
+
+
+def _is_fixture(function: Function) -> bool:
+    calls = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
+    return any(_last(call) == "fixture" for call in calls)
 
 
 def _is_none(node: ast.expr) -> bool:
