@@ -130,45 +130,56 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
     from devlint.syntax.parse import on_large_stack
 
     whole: ast.Module = tree
-    return on_large_stack(lambda: _run(wanted, source, whole, config))
+    return on_large_stack(lambda: _run(wanted, source, whole, seen, config))
 
 
-def _run(wanted: Sequence[type[Rule]], source: Source, tree: ast.Module, config: Config) -> list[Finding]:
-    """Run rules over a file; to be called on a large stack."""
+def _run(
+    wanted: Sequence[type[Rule]], source: Source, tree: ast.Module, seen: screen.Seen, config: Config
+) -> list[Finding]:
+    """Run rules over a file; to be called on a large stack.
+
+    LibCST parses the file only if a rule, having asked the inference, still suspects something.
+    """
     from devlint.checks.context import TORCH_NOW, Context
     from devlint.placement.api import facts
     from devlint.placement.infer import Inference
     from devlint.syntax.names import Names
-    from devlint.syntax.pairing import Unpaired, pair
-    from devlint.syntax.parse import Refused, parse
+    from devlint.syntax.pairing import Unpaired
+    from devlint.syntax.parse import Refused
     from devlint.syntax.walk import handlers, walk
 
-    try:
-        module = parse(source.text)
-        pairs = pair(module, tree)
-    except (Refused, Unpaired) as error:
-        return [_own("DEV902", f"LibCST cannot read this file: {error}", source.path)]
     names = Names(tree)
     inference = Inference(tree, names, facts())
-    context = Context(source, tree, module, pairs, names, inference, config.target_torch or TORCH_NOW)
-    running = [rule(context) for rule in wanted]
+    context = Context(source, tree, seen, names, inference, config.target_torch or TORCH_NOW)
+    crashed: dict[Rule, Finding] = {}
+    running: list[Rule] = []
+    for rule in (kind(context) for kind in wanted):
+        try:
+            if rule.suspects():
+                running.append(rule)
+        except Exception as error:
+            crashed[rule] = _crash(rule, 1, error, context)
+    if not running:
+        return list(crashed.values())
+    try:
+        module, pairs = context.module, context.pairs
+    except (Refused, Unpaired) as error:
+        return [_own("DEV902", f"LibCST cannot read this file: {error}", source.path), *crashed.values()]
     table: dict[str, list[tuple[Rule, Callable[[Any], None]]]] = {}
     for rule in running:
-        for kind, method in handlers(rule).items():
-            table.setdefault(kind, []).append((rule, method))
-    crashed: dict[Rule, Finding] = {}
+        for kind_name, method in handlers(rule).items():
+            table.setdefault(kind_name, []).append((rule, method))
     for node in walk(module):
         for rule, method in table.get(type(node).__name__, ()):
             if rule not in crashed:
                 try:
                     method(node)
                 except Exception as error:
-                    crashed[rule] = _crash(rule, node, error, context)
+                    crashed[rule] = _crash(rule, getattr(pairs.get(node), "lineno", 1), error, context)
     return [finding for rule in running for finding in rule.findings] + list(crashed.values())
 
 
-def _crash(rule: Rule, node: Any, error: Exception, context: Any) -> Finding:
-    row = getattr(context.pairs.get(node), "lineno", 1)
+def _crash(rule: Rule, row: int, error: Exception, context: Any) -> Finding:
     words = f"rule {rule.info.name} ({rule.info.code}) crashed: {type(error).__name__}: {error}"
     return _own("DEV999", f"{words}; the other rules went on, please report this", context.source.path, row)
 

@@ -32,7 +32,7 @@ class Seen:
     """What one walk over a tree saw, by the last part of each name."""
 
     calls: dict[str, list[ast.Call]] = field(default_factory=dict)
-    discards: set[str] = field(default_factory=set)
+    discards: dict[str, list[ast.Attribute]] = field(default_factory=dict)
     """Attributes that a statement calls and whose value it throws away, and those that are named and not called where
     a value is wanted: as a statement, returned, as an argument."""
     loose: set[str] = field(default_factory=set)
@@ -209,9 +209,11 @@ def look(tree: ast.Module) -> Seen:
                 push((function, depth))
             for argument in node.args:  # type: ignore[attr-defined]
                 if type(argument) is ast.Attribute:
-                    seen.discards.add(argument.attr)
+                    seen.discards.setdefault(argument.attr, []).append(argument)
                 push((argument, depth))
             for keyword in node.keywords:  # type: ignore[attr-defined]
+                if type(keyword.value) is ast.Attribute:
+                    seen.discards.setdefault(keyword.value.attr, []).append(keyword.value)
                 push((keyword.value, depth))
             continue
         elif kind is ast.Expr or kind is ast.Return:
@@ -219,7 +221,7 @@ def look(tree: ast.Module) -> Seen:
             if kind is ast.Expr and type(value) is ast.Call:
                 value = value.func
             if type(value) is ast.Attribute:
-                seen.discards.add(value.attr)
+                seen.discards.setdefault(value.attr, []).append(value)
         elif kind is ast.Compare:
             operands = [node.left, *node.comparators]  # type: ignore[attr-defined]
             if len(operands) > MAX_OPERANDS:

@@ -29,6 +29,13 @@ class Rule:
         self.context = context
         self.findings: list[Finding] = []
 
+    def suspects(self) -> bool:
+        """Whether, by the `ast` tree and the inference alone, the rule may find something.
+
+        It is asked before LibCST parses the file, which costs more than all the rest; it must not hide a finding.
+        """
+        return True
+
     def name_of(self, node: cst.CSTNode | ast.AST) -> str | None:
         """The qualified name of what node stands for, aliases followed; None where it is not a library's."""
         return self.context.name_of(node)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from devlint.placement.infer import Inference
 from devlint.placement.values import ANYTHING, NAME, Value
+from devlint.screen import Seen
 from devlint.source.text import Source
 from devlint.syntax.lazy import cst
 from devlint.syntax.names import Names
-from devlint.syntax.pairing import Pairs
+from devlint.syntax.pairing import Pairs, pair
+from devlint.syntax.parse import parse
 
 _POSITIONS_IN_F_STRINGS = sys.version_info >= (3, 12)
 """Before 3.12, what stands in an f-string has positions of its own that are not those of the file."""
@@ -22,18 +25,26 @@ TORCH_NOW = (2, 13)
 """The version that rules assume where `target-torch` is not set: the newest that the fact tables know."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Context:
     """One file, in both its trees, with what is known of its values."""
 
     source: Source
     tree: ast.Module
-    module: cst.Module
-    pairs: Pairs
+    seen: Seen
     names: Names
     inference: Inference
     target_torch: tuple[int, int] = TORCH_NOW
-    _parents: dict[ast.AST, ast.AST] | None = field(default=None, init=False)
+
+    @cached_property
+    def module(self) -> cst.Module:
+        """LibCST's tree, parsed when it is first asked for. Raises Refused."""
+        return parse(self.source.text)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The `ast` node of each LibCST expression and statement. Raises Refused, Unpaired."""
+        return pair(self.module, self.tree)
 
     def ast_of(self, node: cst.CSTNode | ast.AST) -> ast.AST:
         """The `ast` node of a LibCST expression, statement, argument or parameter."""

@@ -29,6 +29,10 @@ class DiscardedTransfer(Rule):
     )
     screen = (Discards(_COPIES),)
 
+    def suspects(self) -> bool:
+        seen = self.context.seen.discards
+        return any(self._copies(node.value, name) for name in _COPIES & seen.keys() for node in seen[name])
+
     def visit_Expr(self, node: cst.Expr) -> None:
         call = node.value
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
@@ -48,7 +52,7 @@ class DiscardedTransfer(Rule):
         if isinstance(value, cst.Attribute) and value.attr.value in _NAMES_ONLY and self.value_of(value.value).is_tensor:
             self._named_only(value, value.attr.value, "the function gets the method, not a tensor")
 
-    def _copies(self, receiver: cst.BaseExpression, name: str) -> bool:
+    def _copies(self, receiver: cst.BaseExpression | ast.expr, name: str) -> bool:
         """Whether the method gives a new object and leaves the receiver alone."""
         value = self.value_of(receiver)
         if value.is_tensor:
