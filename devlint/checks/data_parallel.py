@@ -22,6 +22,7 @@ _LAUNCHERS = frozenset({"accelerate", "deepspeed", "horovod", "torch_xla"})
 """Libraries that start one process per device; a file that uses one has its other branch there."""
 _RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "local_rank", "--local_rank", "--local-rank"})
 _STEPPERS = ("opt", "optim", "optimizer", "scaler")
+_LOADING = frozenset({"load_state_dict", "module", "to", "cuda", "eval", "state_dict"})
 _MESSAGE = (
     "`DataParallel` trains in one process, copies the model to every GPU at each step and gathers on the first; "
     "PyTorch recommends DistributedDataParallel, on one machine as well"
@@ -113,8 +114,9 @@ class DataParallel(Rule):
         return None
 
     def _is_unwrapped(self, call: ast.Call, target: str) -> bool:
-        """`model = model.module` or `return model.module` later in the function: only the keys were wanted."""
-        for node in _own(self.context.inference.owner(call)):
+        """`model = model.module` or `return model.module` after nothing but loading: only the keys were wanted."""
+        owner = self.context.inference.owner(call)
+        for node in _own(owner):
             if (
                 isinstance(node, ast.Assign | ast.Return)
                 and node.value is not None
@@ -122,7 +124,16 @@ class DataParallel(Rule):
                 and node.lineno > call.lineno
                 and (isinstance(node, ast.Return) or any(path_of(t) == target for t in node.targets))
             ):
-                return True
+                parents = self.context.inference.parents
+                uses = [
+                    parents[use]
+                    for use in _own(owner)
+                    if isinstance(use, ast.Name | ast.Attribute)
+                    and path_of(use) == target
+                    and call.end_lineno is not None
+                    and call.end_lineno < use.lineno < node.lineno
+                ]
+                return all(isinstance(use, ast.Attribute) and use.attr in _LOADING for use in uses)
         return False
 
     # --- training -----------------------------------------------------------------------------------------------

@@ -102,6 +102,11 @@ def test_a_script_without_functions() -> None:
     assert check(text, "DEV501") == [(2, "DEV501")]
 
 
+def test_unwrapping_what_was_trained_is_no_reading_of_keys() -> None:
+    text = TRAINED.format(wrap="model = nn.DataParallel(model)") + "    return model.module\n"
+    assert check(text, "DEV501") == [(6, "DEV501")]
+
+
 def test_a_train_and_a_test_mode_of_one_model() -> None:
     text = """\
 import torch
