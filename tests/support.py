@@ -19,6 +19,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 def copy_shipped(target: Path) -> None:
     """Copy what an installer needs of the checkout, as it stands now, whether or not it is committed."""
+    target.mkdir(exist_ok=True)
     for name in ("devlint", "rules", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         source = CHECKOUT / name
         if source.is_dir():
