@@ -88,10 +88,6 @@ def _set(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
     return result
 
 
-def _record_stream(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> None:
-    """Tells the allocator about a stream; there is neither here."""
-
-
 def _pack(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """_pack_padded_sequence: lengths and batch sizes are on the CPU (aten/src/ATen/native/PackedSequence.cpp)."""
     machine = mode.machine
@@ -206,7 +202,6 @@ FUNCTIONS: dict[Any, StandIn] = {
     torch.Tensor.register_hook: _register_hook,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.set_: _set,
-    torch.Tensor.record_stream: _record_stream,
     torch._C._nn.scaled_dot_product_attention: _attention,
     **dict.fromkeys(_names(_HERE, names="_has_compatible_shallow_copy_type is_same_size result_type"), _as_they_are),
     **dict.fromkeys([getter(name) for name in _GETTERS], _as_they_are),

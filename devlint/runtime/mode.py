@@ -62,7 +62,9 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
     copy: Callable[..., Any] | None = None
     if isinstance(function, types.FunctionType):
         names = function.__code__.co_names
-        if "overrides" in names or any(check in names for check in _CHECKS):
+        if "super" in names:  # Tensor.unflatten and its kin end in the C++ method of the same name, which asks again
+            pass
+        elif "overrides" in names or any(check in names for check in _CHECKS):
             space = function.__globals__
             patched = _opened_globals.get(id(space))
             if patched is None:

@@ -253,14 +253,15 @@ def _asked(answer: Callable[..., Any], original: Callable[..., Any]) -> Callable
 
 def install(patches: Patches) -> None:
     """Put the stand-ins in place."""
-    for name, answer in {
+    copies: dict[str, Callable[..., Any]] = {
         "scatter": _scatter,
         "gather": _gather,
         "broadcast": _broadcast,
         "broadcast_coalesced": _broadcast_coalesced,
         "reduce_add": _reduce_add,
         "reduce_add_coalesced": _reduce_add_coalesced,
-    }.items():
+    }
+    for name, answer in copies.items():
         patches.stand_in(comm, name, answer)
     patches.set(_functions, "_streams", None)
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", _group(torch._C._group_tensors_by_device_and_dtype))
@@ -276,7 +277,6 @@ def install(patches: Patches) -> None:
         }
         for name, answer in {**wrapped, **dict.fromkeys(COLLECTIVES, _collective)}.items():
             original = getattr(distributed_c10d, name)
-
             for owner in (dist, distributed_c10d):
                 patches.stand_in(owner, name, _asked(answer, original))
         patches.stand_in(dist, "is_nccl_available", lambda machine: True)

@@ -334,3 +334,5 @@ def install(patches: Patches) -> None:
     _default_tensor_type(patches)
     _parse_to(patches)
     _parameter(patches)
+    # tells the allocator about a stream; C++ would not take the stand-in for one
+    patches.stand_in(torch.Tensor, "record_stream", lambda machine, tensor, stream: None)
