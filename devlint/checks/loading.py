@@ -1,0 +1,199 @@
+"""Calls that read tensors from a file, and where they are told to put them.
+
+A call loads if the fact tables say that its result lives where it was saved unless `map_location` says otherwise
+(`torch.load`, `torch.jit.load`, `load_state_dict_from_url`, Lightning's `load_from_checkpoint`), or if it calls a
+function of the same file that hands its own `map_location` parameter, or its `**` parameter, on to such a call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from devlint.checks.context import Context
+from devlint.placement import values as v
+
+NAMES = frozenset({"load", "load_state_dict_from_url", "load_url", "load_from_checkpoint"})
+"""The last parts of the names of what loads: a file without any of them has no load."""
+
+_PARAMETER = "map_location"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEEP = 3
+"""Helpers of helpers are followed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One call that loads. `given` is what stands for `map_location`, None where nothing does.
+
+    `keyword` is the name under which a fix adds it; `partial` the `functools.partial` that the call goes through.
+    """
+
+    call: ast.Call
+    name: str
+    source: ast.expr | None
+    given: ast.expr | None
+    keyword: str = _PARAMETER
+
+    @property
+    def is_lightning(self) -> bool:
+        return self.name.endswith(".load_from_checkpoint")
+
+    @property
+    def is_script(self) -> bool:
+        return self.name == "torch.jit.load"
+
+    @property
+    def short(self) -> str:
+        """The name as people write it."""
+        return self.name.rsplit(".", 1)[-1] if not self.name.startswith("torch.") else self.name
+
+
+def load_of(context: Context, call: ast.Call, depth: int = 0) -> Load | None:
+    """What `call` loads; None where it is no load, or where what it is told about devices cannot be seen."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    if any(keyword.arg is None for keyword in call.keywords):
+        return None
+    name = _name(context, call)
+    if name is not None:
+        row = context.inference.facts.call(name)
+        if row is None or row.get("device_param") != _PARAMETER or row.get("place") != "saved":
+            return None
+        return _library_load(context, call, name, row)
+    return _helper_load(context, call, depth) if depth < _DEEP else None
+
+
+def _name(context: Context, call: ast.Call) -> str | None:
+    """The name of the library's function that is called; for `load_from_checkpoint` also of a class of the file."""
+    function = call.func
+    name = context.name_of(function)
+    if name is not None or not isinstance(function, ast.Attribute) or function.attr != "load_from_checkpoint":
+        return name
+    receiver = context.value_of(function.value)
+    if receiver.kind == v.CLASS and isinstance(receiver.node, ast.ClassDef):
+        for base in context.inference.classes.lineage(receiver.node):
+            row = context.inference.facts.cls(base) if isinstance(base, str) else None
+            if row is not None and "lightning" in str(base):
+                return f"{base}.load_from_checkpoint"
+    return None
+
+
+def _library_load(context: Context, call: ast.Call, name: str, row: Mapping[str, Any]) -> Load | None:
+    position = row.get("device_position")
+    given = _argument(call, _PARAMETER, position if isinstance(position, int) else None)
+    source = _argument(call, "", 0)
+    bound = _partial(context, call)
+    if bound is not None:
+        if any(keyword.arg is None for keyword in bound.keywords) or len(bound.args) > 1:
+            return None
+        given = given if given is not None else _argument(bound, _PARAMETER, None)
+    if source is None:
+        source = next((keyword.value for keyword in call.keywords if keyword.arg in _SOURCES), None)
+    return Load(call, name, source, given)
+
+
+_SOURCES = ("f", "url", "checkpoint_path", "filename")
+
+
+def _partial(context: Context, call: ast.Call) -> ast.Call | None:
+    """The `functools.partial(...)` that made what is called."""
+    node = context.value_of(call.func).node
+    return node if isinstance(node, ast.Call) else None
+
+
+def _argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    return call.args[position] if position is not None and position < len(call.args) else None
+
+
+def _helper_load(context: Context, call: ast.Call, depth: int) -> Load | None:
+    """A call of a function of the file that leaves the device to its caller, and whose caller says nothing."""
+    function = context.value_of(call.func).node
+    if not isinstance(function, _FUNCTIONS) or function.decorator_list:
+        return None
+    for inner in _returned_calls(context, function):
+        found = _opens(context, function, inner, depth)
+        if found is None:
+            continue
+        name, parameter = found
+        position = _position(context, call, function, parameter) if parameter else None
+        given = _argument(call, parameter or _PARAMETER, position)
+        source = _argument(call, "", 0)
+        if given is None and parameter is not None and not _defaults_to_none(function, parameter):
+            return None
+        return Load(call, name, source, given, parameter or _PARAMETER)
+    return None
+
+
+def _returned_calls(context: Context, function: ast.AST) -> Iterator[ast.Call]:
+    """The calls in what a function returns, names followed."""
+    inference = context.inference
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Return) or node.value is None or inference.owner(node) is not function:
+            continue
+        if isinstance(node.value, ast.Call):
+            yield node.value
+        elif isinstance(node.value, ast.Name):
+            for identity in inference.value(node.value).ids:
+                if isinstance(identity, ast.Call):
+                    yield identity
+
+
+def _opens(
+    context: Context, function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.Call, depth: int
+) -> tuple[str, str | None] | None:
+    """What a helper's inner call is, with the helper's parameter that decides the device (None: its `**`)."""
+    arguments = function.args
+    stars = [keyword.value for keyword in inner.keywords if keyword.arg is None]
+    if stars:
+        name = _name(context, inner)
+        row = context.inference.facts.call(name) if name is not None else None
+        if name is None or row is None or row.get("device_param") != _PARAMETER or row.get("place") != "saved":
+            return None
+        only = stars[0] if len(stars) == 1 else None
+        forwarded = arguments.kwarg is not None and isinstance(only, ast.Name) and only.id == arguments.kwarg.arg
+        if not forwarded or _argument(inner, _PARAMETER, None) is not None or _touched(function, only):
+            return None
+        return name, None
+    load = load_of(context, inner, depth + 1)
+    if load is None or not isinstance(load.given, ast.Name):
+        return None
+    parameters = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    rebound = any(
+        isinstance(node, ast.Name) and node.id == load.given.id and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(function)
+    )
+    return (load.name, load.given.id) if load.given.id in parameters and not rebound else None
+
+
+def _touched(function: ast.AST, star: ast.expr | None) -> bool:
+    """Whether the `**` dictionary is used for anything but handing it on: it may be filled."""
+    assert isinstance(star, ast.Name)
+    return sum(isinstance(node, ast.Name) and node.id == star.id for node in ast.walk(function)) != 1
+
+
+def _position(
+    context: Context, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
+) -> int | None:
+    positional = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if isinstance(context.inference.parents.get(function), ast.ClassDef):
+        positional = positional[1:]
+    return positional.index(parameter) if parameter in positional else None
+
+
+def _defaults_to_none(function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str) -> bool:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = list(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    return any(a.arg == parameter and isinstance(d, ast.Constant) and d.value is None for a, d in pairs)
+
+
+def is_nowhere(load: Load) -> bool:
+    """Whether a load is told no place: no `map_location`, or a literal None."""
+    return load.given is None or (isinstance(load.given, ast.Constant) and load.given.value is None)
