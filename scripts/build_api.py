@@ -70,7 +70,7 @@ def operator_schemas() -> dict[str, list[Any]]:
 
 
 def scalar_operators() -> set[str]:
-    """The operators that take a 0-dim CPU tensor beside one on an accelerator: their device check is left to TensorIterator."""
+    """The operators that take a 0-dim CPU tensor beside one on an accelerator: TensorIterator checks their devices."""
     import torchgen  # type: ignore[import-untyped, unused-ignore]
 
     text = (Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml").read_text(encoding="utf-8")
@@ -305,10 +305,10 @@ TRIES: tuple[tuple[Any, ...], ...] = ((), (3,), (3, 3), (4, 4, 4), (4, 2), (1, 2
 
 # What calling an instance gives, where it is not one tensor; a test runs those that can be run.
 GIVES: dict[str, Row] = {
-    **dict.fromkeys(("RNNBase", "RNN", "LSTM", "GRU", "LSTMCell", "MultiheadAttention"), {"gives": "tensors"}),
     "AdaptiveLogSoftmaxWithLoss": {"gives": "output"},
-    **dict.fromkeys(("Module", "Container", "DataParallel", "Sequential", "Identity"), {"gives": "any"}),
-    **dict.fromkeys(("ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "RNNCellBase"), {}),
+    **{n: {"gives": "tensors"} for n in ("RNNBase", "RNN", "LSTM", "GRU", "LSTMCell", "MultiheadAttention")},
+    **{n: {"gives": "any"} for n in ("Module", "Container", "DataParallel", "Sequential", "Identity")},
+    **{n: {} for n in ("ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "RNNCellBase")},
 }
 
 
@@ -424,10 +424,11 @@ def class_rows() -> tuple[Table, dict[str, str]]:
 
     for name, cls in nn_classes():
         add(f"torch.nn.{name}", cls, module_row(cls))
+    container: Row = {"kind": "container", "call": {"place": "operands"}}
     for name in ("Sequential", "ModuleList", "ModuleDict"):
-        table[f"torch.nn.{name}"] |= {"kind": "container", "state": "children", "call": {"place": "operands"}}
+        table[f"torch.nn.{name}"] |= {**container, "state": "children"}
     for name in ("ParameterList", "ParameterDict"):
-        table[f"torch.nn.{name}"] |= {"kind": "container", "state": True, "items": "parameters", "call": {"place": "operands"}}
+        table[f"torch.nn.{name}"] |= {**container, "state": True, "items": "parameters"}
     table["torch.nn.Module"] |= {"state": "children"}
     for name in ("Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer"):
         aliases[f"torch.nn.parameter.{name}"] = f"torch.nn.{name}"
@@ -439,13 +440,9 @@ def class_rows() -> tuple[Table, dict[str, str]]:
         cls = getattr(lr_scheduler, name)
         if inspect.isclass(cls) and (issubclass(cls, lr_scheduler.LRScheduler) or name == "ReduceLROnPlateau"):
             table[f"torch.optim.lr_scheduler.{name}"] = {"kind": "scheduler"}
-    for name in ("SWALR", "AveragedModel"):
-        cls = getattr(torch.optim.swa_utils, name)
-        table[f"torch.optim.swa_utils.{name}"] = (
-            {"kind": "scheduler"}
-            if name == "SWALR"
-            else {"kind": "module", "to": "in-place", "state": True, "bases": ["torch.nn.Module"], "wraps": "module", "call": {"place": "first"}}
-        )
+    table["torch.optim.swa_utils.SWALR"] = {"kind": "scheduler"}
+    averaged: Row = {"kind": "module", "to": "in-place", "state": True, "bases": ["torch.nn.Module"], "gives": "any"}
+    table["torch.optim.swa_utils.AveragedModel"] = {**averaged, "wraps": "module", "call": {"place": "first"}}
     for name in sorted(set(dir(torch.distributions))):
         cls = getattr(torch.distributions, name)
         if not inspect.isclass(cls):
@@ -488,7 +485,7 @@ def add_hand_written(facts: dict[str, Any], content: Mapping[str, Any]) -> None:
         row = {"attribute": True, **group["row"]} if group.get("attribute") else group["row"]
         lay_over(facts["method"].setdefault(group["kind"], {}), group["names"].split(), row)
     for group in content.get("alias", ()):
-        facts["aliases"].update({old: new for old, new in group["names"]})
+        facts["aliases"].update(dict(group["names"]))
     for group in content.get("prefix", ()):
         facts["prefixes"].append([group["old"], group["new"]])
     for group in content.get("pattern", ()):
@@ -497,7 +494,7 @@ def add_hand_written(facts: dict[str, Any], content: Mapping[str, Any]) -> None:
     for group in content.get("constant", ()):
         facts["constant"].update(dict.fromkeys(group["names"].split(), group["kind"]))
     for group in content.get("inherits", ()):
-        facts["inherits"].update({child: parent for child, parent in group["pairs"]})
+        facts["inherits"].update(dict(group["pairs"]))
 
 
 def evidence(content: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -572,7 +569,9 @@ def groups(table: Mapping[str, Row]) -> list[list[Any]]:
 
 
 def kinds_of(constant: Mapping[str, str]) -> list[list[str]]:
-    return [[kind, " ".join(sorted(n for n, k in constant.items() if k == kind))] for kind in sorted(set(constant.values()))]
+    return [
+        [kind, " ".join(sorted(n for n, k in constant.items() if k == kind))] for kind in sorted(set(constant.values()))
+    ]
 
 
 def render(facts: Mapping[str, Any]) -> str:
@@ -585,7 +584,9 @@ def render(facts: Mapping[str, Any]) -> str:
         "torch": json.dumps(facts["torch"]),
         "call": lines(groups(facts["call"])),
         "class": lines(groups(facts["class"])),
-        "method": "{\n" + ",\n".join(f'"{kind}":{lines(groups(rows))}' for kind, rows in sorted(facts["method"].items())) + "\n}",
+        "method": "{\n"
+        + ",\n".join(f'"{kind}":{lines(groups(rows))}' for kind, rows in sorted(facts["method"].items()))
+        + "\n}",
         "aliases": lines(sorted(facts["aliases"].items())),
         "prefixes": lines(facts["prefixes"]),
         "pattern": lines(facts["pattern"]),

@@ -44,12 +44,22 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `plugin`             a name that a plugin for another kind of device adds
 `since`, `until`, `deprecated`   versions of the library: the first that has it, that lacks it again, that warns
 
-Rows of the class table have `kind` (of its instances), `bases`, `to` ("in-place" or "copy": what `.to` of an instance
-does), `state` (a module has parameters or buffers: true, false, "children" or the list of the parameters that bring
-them), `eager_state` (an optimizer that allocates when made), `call` (keys of the call row of its constructor), `items`
-(what it holds), `wraps` (attribute under which a wrapper holds the module), `moves_inputs`, `moves_batches` (true, or
-the names of the methods whose batch argument was already moved), `live_device` (its `device` follows `.to`), `gives`,
-`gives_place`, `gives_dims` (what calling an instance returns: a module, a transform, a loss), `tables` (kinds whose methods it has as well).
+Rows of the class table have these keys:
+
+`kind`               kind of its instances
+`bases`              canonical names of its bases
+`to`                 what `.to` and its like of an instance do: "in-place" or "copy"
+`state`              a module has parameters or buffers: true, false, "children" (as its children have), or the list of
+                     the constructor's parameters that bring them
+`eager_state`        an optimizer that allocates tensors when it is made
+`call`               keys of the call row of its constructor
+`gives`              what calling an instance returns; `gives_place`: where; `gives_dims`: as `dims`
+`items`              what it holds: a kind, or the canonical name of a class
+`wraps`              the attribute under which a wrapper holds the module
+`moves_inputs`       it moves what it is called with itself
+`moves_batches`      true, or the names of the methods whose batch argument was already moved
+`live_device`        its `device` follows `.to`
+`tables`             further kinds whose methods it has
 """
 
 from __future__ import annotations
@@ -66,18 +76,23 @@ from typing import Any
 Row = dict[str, Any]
 Table = dict[str, Row]
 
-KINDS = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+KINDS = _words(
     """
     tensor tensors named_tensors parameter parameters named_parameters buffer module modules named_modules container
-    metric optimizer scheduler noise_scheduler scaler loader dataset datasets sampler device generator tokenizer processor
-    batch batches batch_items checkpoint state array number dtype context none stream event storage packed graph
-    graph_data tensordict images distribution function callable transform writer trainer accelerator pipeline output
+    metric optimizer scheduler noise_scheduler scaler loader dataset datasets sampler device generator tokenizer
+    processor batch batches batch_items checkpoint state array number dtype context none stream event storage packed
+    graph graph_data tensordict images distribution function callable transform writer trainer accelerator pipeline output
     object first arguments any
-    """.split()
+    """
 )
 """All kinds that a row may name in `returns` or `kind`."""
 
-PLACES = frozenset("factory like operands host first self argument cuda xpu saved inputs accelerator unknown none".split())
+PLACES = _words("factory like operands host first self argument cuda xpu saved inputs accelerator unknown none")
 """All places that a row may name.
 
 factory      its `device` argument, else the default device (the CPU, unless a block or a setting changed it)
@@ -94,7 +109,6 @@ inputs       where the parameter `inputs` is
 accelerator  the device that an Accelerator or Trainer chose
 unknown      not known; none: no place
 """
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +185,9 @@ class Facts:
         kind. A name with `*` in it is a pattern. Raises ValueError for a table, key, kind or place that does not exist.
         """
         _refuse_unknown("table", extra, ("call", "class", "method", "aliases"))
+        for table, content in extra.items():
+            if not isinstance(content, Mapping):
+                raise ValueError(f"{table!r} must be a table of rows by name")
         rows: dict[str, Table] = {}
         for table in ("call", "class"):
             rows[table] = dict(extra.get(table, {}))
@@ -229,7 +246,8 @@ _LITERAL = re.compile(r"[^*\[]*")
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*|\*|\[[^\]]*\])", pattern)
-    return re.compile("".join({"**": ".*", "*": r"[^.]*"}.get(p, p if p.startswith("[") else re.escape(p)) for p in parts))
+    meaning = {"**": ".*", "*": r"[^.]*"}
+    return re.compile("".join(meaning.get(p, p if p.startswith("[") else re.escape(p)) for p in parts))
 
 
 def constructor(name: str, row: Row) -> Row:
@@ -240,6 +258,8 @@ def constructor(name: str, row: Row) -> Row:
 
 def check_row(name: str, row: Mapping[str, Any]) -> None:
     """Raise ValueError when a user's row names a key, kind or place that does not exist."""
+    if not isinstance(row, Mapping):
+        raise ValueError(f"the row of {name} must be a table")
     _refuse_unknown(f"key of {name}", row, KEYS)
     for key, allowed in (("returns", KINDS), ("kind", KINDS), ("place", PLACES)):
         if key in row:
@@ -248,13 +268,14 @@ def check_row(name: str, row: Mapping[str, Any]) -> None:
         check_row(f"{name}.call", row["call"])
 
 
-KEYS = frozenset(
+KEYS = _words(
     """
-    returns type place device_param device_position index_position at like strict free scalar_ok dims dims_unless dims_alone
-    tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place gives_dims host_items inplace view copy dtype data random
+    returns type place device_param device_position index_position at like strict free scalar_ok dims dims_unless
+    dims_alone tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place gives_dims
+    host_items inplace view copy dtype data random
     legacy attribute needs_host needs_accelerator collective default_device current_device context assign since until
     deprecated kind bases to state eager_state call items wraps moves_inputs moves_batches tables live_device plugin
-    """.split()
+    """
 )
 """All keys that a row may have."""
 
