@@ -17,10 +17,10 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from devlint import __version__
-from devlint.output import FOR_PEOPLE, FORMATS, Display, renderer
 
 if TYPE_CHECKING:
     from devlint.engine import Report
+    from devlint.output import Display
 
 FOUND, WRONG_USE = 1, 2
 INTERRUPTED = 130
@@ -88,7 +88,9 @@ _FILE_OPTIONS = (
         "--respect-gitignore/--no-respect-gitignore", default=None, help="Leave out what git ignores (the default)."
     ),
     click.option("--target-torch", metavar="VERSION", help="The oldest torch that the code runs on, as in 2.4."),
-    click.option("--output-format", type=_Choice(FORMATS), help="How findings are printed (default: text)."),
+    click.option(
+        "--output-format", metavar="FORMAT", help="How findings are printed: text (the default), concise, json, github."
+    ),
     click.option("--statistics", is_flag=True, help="Print how often each rule reported, in place of the findings."),
     click.option("--stdin-filename", metavar="PATH", help="The name of what is read from standard input (PATHS is -)."),
     click.option(
@@ -137,6 +139,8 @@ class _Run:
         from devlint.config import ConfigError
         from devlint.session import MissingPath, require, settle
 
+        self.display = _display(base=os.getcwd())
+
         self.paths: tuple[str, ...] = given["paths"] or (".",)
         self.stdin = "-" in self.paths
         self.name: str = given["stdin_filename"] or "-"
@@ -163,7 +167,6 @@ class _Run:
             )
         except (ConfigError, MissingPath) as error:
             _wrong_use(str(error))
-        self.display = Display(colour=_colour(sys.stdout), base=os.getcwd())
         self.started = time.monotonic()
 
     def show(self, reports: Sequence[Report], *, err: bool = False) -> None:
@@ -173,11 +176,15 @@ class _Run:
 
             _echo(statistics.render(reports, self.config.output_format), err=err)
         else:
+            from devlint.output import renderer
+
             _echo(renderer(self.config.output_format).render(reports, self.display), err=err)
 
     def close(self, line: str, *, err: bool = False) -> None:
         """Print the closing counts: with the findings where these are for people, else on stderr."""
         if line and not self.quiet:
+            from devlint.output import FOR_PEOPLE
+
             _echo(line + "\n", err=err or self.config.output_format not in FOR_PEOPLE)
 
     def note(self, text: str) -> None:
@@ -185,15 +192,19 @@ class _Run:
         if not self.quiet:
             _echo(f"devlint: {text}\n", err=True)
 
-    def finish(self, files: int) -> None:
-        """Say how many files were read where that is asked for, and warn when it was none."""
+    def finish(self, files: int, *, silent: bool) -> None:
+        """Say on stderr how many files were read: where it is asked for, where it was none, and to a person at a
+        terminal who would see nothing otherwise (`silent`: nothing was printed)."""
+        from devlint.output.closing import count
+
+        number = count(files, "file")
         if not files and not self.stdin:
             self.note(f"no Python files under {', '.join(self.paths)}")
         elif self.verbose:
-            from devlint.output.closing import count
-
             seconds = time.monotonic() - self.started
-            self.note(f"{count(files, 'file')} in {seconds:.2f} s, {self.config_file or 'no configuration file'}")
+            self.note(f"{number} in {seconds:.2f} s, {self.config_file or 'no configuration file'}")
+        elif silent and not self.stdin and sys.stderr is not None and sys.stderr.isatty():
+            self.note(f"nothing found in {number}")
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -223,7 +234,7 @@ def check(**given: Any) -> None:
         reports, files = session.check_paths(run.paths, run.config, run.jobs, run.note, progress=not run.quiet)
     run.show(reports)
     run.close("" if run.statistics else check_line(reports))
-    run.finish(files)
+    run.finish(files, silent=not reports)
     _exit(FOUND if reports and not run.exit_zero else 0)
 
 
@@ -275,7 +286,7 @@ def fix(diff: bool, **given: Any) -> None:
         run.show(left, err=run.stdin)
         run.close(counts, err=run.stdin)
         failed = bool(left)
-    run.finish(files)
+    run.finish(files, silent=not results)
     _exit(FOUND if failed and not run.exit_zero else 0)
 
 
@@ -290,7 +301,7 @@ def explain(rules_wanted: tuple[str, ...]) -> None:
         found = [find_page(wanted) for wanted in rules_wanted]
     except UnknownRule as error:
         _wrong_use(str(error))
-    display = Display(colour=_colour(sys.stdout))
+    display = _display()
     _echo("\n".join(pages.render(page, display) for page in found))
 
 
@@ -301,7 +312,7 @@ def rules(output_format: str) -> None:
     from devlint.checks import catalogue
     from devlint.output import rules as listing
 
-    _echo(listing.render(list(catalogue().values()), output_format, Display(colour=_colour(sys.stdout))))
+    _echo(listing.render(list(catalogue().values()), output_format, _display()))
 
 
 @cli.command()
@@ -372,6 +383,12 @@ def _echo(text: str, *, err: bool = False) -> None:
 def _write(data: bytes) -> None:
     """Print bytes as they are."""
     click.echo(data, nl=False, color=True)
+
+
+def _display(base: str = "") -> Display:
+    from devlint.output import Display
+
+    return Display(colour=_colour(sys.stdout), base=base)
 
 
 def _colour(stream: IO[str] | None) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from support import CHECKOUT, environment
 
 import devlint as package
+from devlint.output import FORMATS
 
 # One finding with a safe fix (DEV401), one with an unsafe one (DEV403), one of a rule that is off (DEV402).
 PROGRAM = b"""\
@@ -435,6 +436,12 @@ def test_rules_lists_each_rule_with_its_state(devlint):
     assert listed["DEV402"]["on_by_default"] is False
 
 
+def test_help_lists_the_formats(devlint):
+    assert ", ".join(FORMATS).replace("text", "text (the default)") in " ".join(
+        devlint("check", "--help").stdout.decode().split()
+    )
+
+
 def test_version_and_help(devlint):
     assert devlint("--version").stdout.decode() == f"devlint {package.__version__}\n"
     for arguments in (["-h"], ["check", "--help"], ["fix", "-h"]):
@@ -453,33 +460,45 @@ def test_colour_follows_the_environment(devlint, program):
     assert b"\x1b[" in devlint("fix", "--diff", FORCE_COLOR="1").stdout
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
-def test_colour_on_a_terminal(program):
+def on_a_terminal(folder: Path, code: int, **extra: str) -> str:
+    """What `devlint check` shows where stdout and stderr are a terminal; `code` is how it must exit."""
     import pty
 
-    def run(**extra: str) -> bytes:
-        ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "devlint", "check"],
-            cwd=program.parent,
-            env=environment(TERM="xterm", **extra),
-            stdout=theirs,
-            stderr=theirs,
-            stdin=subprocess.DEVNULL,
-        )
-        os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        except OSError:  # how Linux says that the other end is closed
-            pass
-        os.close(ours)
-        assert process.wait() == 1
-        return shown
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "devlint", "check"],
+        cwd=folder,
+        env=environment(**{"TERM": "xterm", **extra}),
+        stdout=theirs,
+        stderr=theirs,
+        stdin=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait() == code
+    return shown.decode()
 
-    assert b"\x1b[31m" in run()
-    assert b"\x1b[" not in run(NO_COLOR="1")
+
+NO_TERMINALS = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+
+
+@NO_TERMINALS
+def test_colour_on_a_terminal(program):
+    assert "\x1b[31m" in on_a_terminal(program.parent, 1)
+    assert "\x1b[" not in on_a_terminal(program.parent, 1, NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal(program.parent, 1, TERM="dumb")
+
+
+@NO_TERMINALS
+def test_a_person_at_a_terminal_is_told_that_nothing_was_found(tmp_path):
+    (tmp_path / "a.py").write_bytes(CLEAN)
+    assert on_a_terminal(tmp_path, 0) == "devlint: nothing found in 1 file\r\n"
 
 
 def test_an_encoding_that_lacks_a_character_does_not_end_the_run(devlint, tmp_path):
