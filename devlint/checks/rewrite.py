@@ -99,16 +99,16 @@ def _after_closing(text: str, position: int) -> int:
 def remove_argument(context: Context, call: cst.Call, argument: cst.Arg) -> Edit:
     """Take one argument out of a call, with the comma that belonged to it."""
     index = next(i for i, other in enumerate(call.args) if other is argument)
-    start, _ = _argument_span(context, argument)
+    start, _ = argument_span(context, argument)
     if index + 1 < len(call.args):
-        return Edit(start, _argument_span(context, call.args[index + 1])[0], "")
-    _, end = _argument_span(context, argument)
+        return Edit(start, argument_span(context, call.args[index + 1])[0], "")
+    _, end = argument_span(context, argument)
     if index > 0:
-        return Edit(_argument_span(context, call.args[index - 1])[1], end, "")
+        return Edit(argument_span(context, call.args[index - 1])[1], end, "")
     return Edit(start, context.span(call)[1] - 1, "")
 
 
-def _argument_span(context: Context, argument: cst.Arg) -> tuple[int, int]:
+def argument_span(context: Context, argument: cst.Arg) -> tuple[int, int]:
     """An argument with its name and stars, and the parentheses around its value."""
     start, _ = context.span(argument)
     if argument.keyword is None and not argument.star:
