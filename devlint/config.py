@@ -409,5 +409,7 @@ def _nearest(text: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(folded, by_folded, n=5, cutoff=0.5)
     if folded.startswith("dev"):
         # Of equally close codes that which begins alike: for DEV41 it is DEV402, not DEV904.
-        close.sort(key=lambda name: (-len(os.path.commonprefix((name, folded))), name))
+        close.sort(
+            key=lambda name: (next((-i for i in range(len(name), 0, -1) if folded.startswith(name[:i])), 0), name)
+        )
     return f', did you mean "{by_folded[close[0]]}"?' if close else ""

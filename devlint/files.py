@@ -43,7 +43,7 @@ class ChangedMeanwhile(Exception):
 def discover(
     paths: Sequence[Path | str], config: Config, say: Callable[[str], None] | None = None
 ) -> Iterator[Path | Finding]:
-    """The files under these paths, each once: in the order of `paths`, and in a folder by name.
+    """The files under these paths, each once: in the order of `paths`, and in a folder by name, links to files last.
 
     What is there and cannot be read (a folder without permission, a broken link, a loop of links, a named pipe) is a
     DEV901 finding. `say` is told what is passed over without one: links to folders.
@@ -80,6 +80,8 @@ def _walk(root: str, config: Config, seen: set[str], say: Callable[[str], None] 
     ignores = _inherited_ignores(real) if config.respect_gitignore else None
     # One entry is a folder: as shown, as it really is, and the .gitignore files that hold in it.
     folders: list[tuple[str, str, _Ignores | None] | Path | Finding] = [(root, real, ignores)]
+    # Links come last, so that a file that is found by its own name too goes by that.
+    links: list[tuple[str, str, bool]] = []
     while folders:
         folder = folders.pop()
         if not isinstance(folder, tuple):
@@ -109,12 +111,14 @@ def _walk(root: str, config: Config, seen: set[str], say: Callable[[str], None] 
             if is_folder:
                 inside.append((path, key, ignores))
             elif is_link:
-                inside.extend(_link(path, key, is_python, seen, say))
+                links.append((path, key, is_python))
             elif entry.is_file(follow_symlinks=False):
                 inside.extend(_once(Path(path), key, seen))
             else:
                 inside.extend(_once(unreadable(path, _not_a_file(os.lstat(path).st_mode)), key, seen))
         folders.extend(reversed(inside))
+    for path, key, is_python in links:
+        yield from _link(path, key, is_python, seen, say)
 
 
 def _link(
@@ -332,7 +336,7 @@ def run_on(found: Sequence[Path | Finding], jobs: int | None, action: Action[T])
     work.
     """
     jobs = _cpus() if jobs is None else jobs
-    if jobs > 1 and _much_work(found):
+    if jobs > 1 and _much_work(found) and _can_start_processes():
         yield from _in_processes(found, jobs, action)
     else:
         for item in found:
@@ -366,6 +370,15 @@ def _cpus() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
+def _can_start_processes() -> bool:
+    """Whether this system has what processes need to share work; some containers and small systems lack it."""
+    try:
+        from multiprocessing import synchronize  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
 def _much_work(found: Iterable[Path | Finding]) -> bool:
     """Whether the files with torch in them are worth worker processes; reading goes no further than that is known."""
     work = files = 0
@@ -385,50 +398,71 @@ def _much_work(found: Iterable[Path | Finding]) -> bool:
 def _in_processes(found: Sequence[Path | Finding], jobs: int, action: Action[T]) -> Iterator[T | Finding]:
     size = max(1, min(_CHUNK, len(found) // (4 * jobs)))
     chunks = [found[start : start + size] for start in range(0, len(found), size)]
+    ready: dict[int, list[T | Finding]] = {}
     done = 0
     while done < len(chunks):
-        pool = _pool(min(jobs, len(chunks) - done))
+        waiting = [number for number in range(done, len(chunks)) if number not in ready]
+        pool = _pool(min(jobs, max(len(waiting), 1)))
         try:
-            futures = [pool.submit(_many, chunk, action) for chunk in chunks[done:]]
-            for future in futures:
-                results = _outcome(future)
+            futures = {number: _submit(pool, chunks[number], action) for number in waiting}
+            while done < len(chunks):
+                results = ready.pop(done) if done in ready else _outcome(futures[done])
                 if results is None:
                     break
                 yield from results
                 done += 1
-            else:
-                return
+            # If a process died, of a fault that Python cannot catch or for want of memory, some are not done.
+            for number in waiting:
+                if number > done and (results := _outcome(futures[number], wait=False)) is not None:
+                    ready[number] = results
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        # A process died, of a fault that Python cannot catch or for want of memory. Its chunk may be this one or a
-        # later one; this one is done file by file, so that it does end, and then the others again.
-        yield from _one_by_one(chunks[done], action)
-        done += 1
+        # Chunks are begun in order, so it was in one of the first of these: they are done file by file, and then the
+        # others together again.
+        suspects = [number for number in waiting if number >= done and number not in ready][:jobs]
+        ready.update((number, list(_one_by_one(chunks[number], action))) for number in suspects)
 
 
 def _one_by_one(chunk: Sequence[Path | Finding], action: Action[T]) -> Iterator[T | Finding]:
-    pool = _pool(1)
+    pool: ProcessPoolExecutor | None = None
     try:
-        for item in chunk:
-            results = [item] if isinstance(item, Finding) else _outcome(pool.submit(_many, [item], action))
-            if results is None:
-                yield _own_finding(
-                    "DEV999", "internal-error", "devlint failed on this file: its process died", str(item)
-                )
-                pool.shutdown(wait=False)
+        for number, item in enumerate(chunk):
+            if pool is None:
                 pool = _pool(1)
+                if _outcome(_submit(pool, (), action)) is None:
+                    # No process can be started here at all, as in a program that runs on being imported.
+                    yield from _many(chunk[number:], action)
+                    return
+            results = _outcome(_submit(pool, (item,), action))
+            if results is None:
+                yield _own_finding("DEV999", "devlint failed on this file: its process died", str(item))
+                pool.shutdown(wait=False)
+                pool = None
             else:
                 yield from results
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome(future: Future[list[T | Finding]]) -> list[T | Finding] | None:
-    """What came of a chunk; None where its process died."""
+def _submit(
+    pool: ProcessPoolExecutor, chunk: Sequence[Path | Finding], action: Action[T]
+) -> Future[list[T | Finding]] | None:
+    """The work on a chunk, begun; None where the processes died before."""
     from concurrent.futures.process import BrokenProcessPool
 
     try:
-        return future.result()
+        return pool.submit(_many, chunk, action)
+    except BrokenProcessPool:
+        return None
+
+
+def _outcome(future: Future[list[T | Finding]] | None, wait: bool = True) -> list[T | Finding] | None:
+    """What came of a chunk; None where its process died, or where it is not done and not waited for."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    try:
+        return None if future is None or not (wait or future.done()) else future.result()
     except BrokenProcessPool:
         return None
 
