@@ -86,8 +86,8 @@ KINDS = _words(
     tensor tensors named_tensors parameter parameters named_parameters buffer module modules named_modules container
     metric optimizer scheduler noise_scheduler scaler loader dataset datasets sampler device generator tokenizer
     processor batch batches batch_items checkpoint state array number dtype context none stream event storage packed
-    graph graph_data tensordict images distribution function callable transform writer trainer accelerator pipeline output
-    object first arguments any
+    graph graph_data tensordict images distribution function callable transform writer trainer accelerator pipeline
+    output object first arguments any
     """
 )
 """All kinds that a row may name in `returns` or `kind`."""
