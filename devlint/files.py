@@ -417,22 +417,31 @@ def _in_processes(found: Sequence[Path | Finding], jobs: int, action: Action[T])
                     ready[number] = results
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+        if done < len(chunks) and not ready and not _workers_live(action):
+            # As in a program that does its work on being imported: Python starts no process from it.
+            for chunk in chunks[done:]:
+                yield from _many(chunk, action)
+            return
         # Chunks are begun in order, so it was in one of the first of these: they are done file by file, and then the
         # others together again.
         suspects = [number for number in waiting if number >= done and number not in ready][:jobs]
         ready.update((number, list(_one_by_one(chunks[number], action))) for number in suspects)
 
 
+def _workers_live(action: Action[T]) -> bool:
+    """Whether a process can be started here that lives until it is given work."""
+    pool = _pool(1)
+    try:
+        return _outcome(_submit(pool, (), action)) is not None
+    finally:
+        pool.shutdown(wait=False)
+
+
 def _one_by_one(chunk: Sequence[Path | Finding], action: Action[T]) -> Iterator[T | Finding]:
     pool: ProcessPoolExecutor | None = None
     try:
-        for number, item in enumerate(chunk):
-            if pool is None:
-                pool = _pool(1)
-                if _outcome(_submit(pool, (), action)) is None:
-                    # No process can be started here at all, as in a program that runs on being imported.
-                    yield from _many(chunk[number:], action)
-                    return
+        for item in chunk:
+            pool = pool or _pool(1)
             results = _outcome(_submit(pool, (item,), action))
             if results is None:
                 yield _own_finding("DEV999", "devlint failed on this file: its process died", str(item))
