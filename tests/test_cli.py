@@ -1,4 +1,4 @@
-"""The command as a process: exit codes, streams, options, standard input, terminals."""
+"""The command: exit codes, streams, options, standard input, terminals."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def found(done: subprocess.CompletedProcess[bytes]) -> list[tuple[str, int, int]
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
-def test_check_shows_findings_and_counts(devlint, program):
-    done = devlint("check")
+def test_check_shows_findings_and_counts(process, program):
+    done = process("check")
     assert done.returncode == 1
     assert done.stderr == b""
     lines = done.stdout.decode().splitlines()
@@ -144,12 +144,12 @@ def test_output_format_of_the_configuration(devlint, program, tmp_path):
     assert devlint("check").stdout.startswith(b"::error title=devlint (DEV401),file=train.py,line=3,col=23,")
 
 
-def test_several_files_come_in_order_whatever_the_jobs(devlint, tmp_path):
-    # Enough text that worker processes are started.
-    filler = b"# torch\n" + b"x = 1\n" * 20_000
+def test_several_files_come_in_order_whatever_the_jobs(process, tmp_path):
+    # Enough text that worker processes are started, in a form that costs little to parse.
+    filler = b"#" + b" torch" * 20_000 + b"\n"
     for i in range(12):
         (tmp_path / f"f{i:02}.py").write_bytes(PROGRAM + filler)
-    runs = [devlint("check", "-j", jobs, "--output-format", "concise", "-q").stdout for jobs in ("1", "2")]
+    runs = [process("check", "-j", jobs, "--output-format", "concise", "-q").stdout for jobs in ("1", "2")]
     assert runs[0] == runs[1]
     assert [line[:6] for line in runs[0].decode().splitlines()] == [f"f{i:02}.py" for i in range(12) for _ in "12"]
 
@@ -256,13 +256,13 @@ def test_fix_applies_safe_fixes_and_counts(devlint, program):
     assert lines[-1] == "1 fixed in 1 file, 1 left, 1 of them fixable with `--unsafe-fixes`"
 
 
-def test_unsafe_fixes(devlint, program, tmp_path):
-    done = devlint("fix", "--unsafe-fixes")
+def test_unsafe_fixes(process, program, tmp_path):
+    done = process("fix", "--unsafe-fixes")
     assert (done.returncode, done.stdout.decode()) == (0, "2 fixed in 1 file, 0 left\n")
     assert program.read_bytes() == BOTH
     program.write_bytes(PROGRAM)
     (tmp_path / "pyproject.toml").write_text("[tool.devlint]\nunsafe-fixes = true\n")
-    assert devlint("fix").returncode == 0
+    assert process("fix").returncode == 0
     assert program.read_bytes() == BOTH
 
 
@@ -352,11 +352,11 @@ def test_a_file_that_may_not_be_written_keeps_its_findings(devlint, program):
 # --- standard input ---------------------------------------------------------------------------------------------------
 
 
-def test_check_reads_standard_input(devlint):
-    done = devlint("check", "-", "--output-format", "concise", "-q", stdin=PROGRAM)
+def test_check_reads_standard_input(process):
+    done = process("check", "-", "--output-format", "concise", "-q", stdin=PROGRAM)
     assert done.returncode == 1
     assert done.stdout.decode().startswith("-:3:23: DEV401 ")
-    done = devlint("check", "--stdin-filename", "src/model.py", "--output-format", "concise", "-", stdin=PROGRAM)
+    done = process("check", "--stdin-filename", "src/model.py", "--output-format", "concise", "-", stdin=PROGRAM)
     assert done.stdout.decode().startswith("src/model.py:3:23: DEV401 ")
 
 
@@ -442,10 +442,10 @@ def test_help_lists_the_formats(devlint):
     )
 
 
-def test_version_and_help(devlint):
-    assert devlint("--version").stdout.decode() == f"devlint {package.__version__}\n"
+def test_version_and_help(process):
+    assert process("--version").stdout.decode() == f"devlint {package.__version__}\n"
     for arguments in (["-h"], ["check", "--help"], ["fix", "-h"]):
-        done = devlint(*arguments)
+        done = process(*arguments)
         assert done.returncode == 0
         assert b"Usage: devlint" in done.stdout
 
@@ -501,9 +501,9 @@ def test_a_person_at_a_terminal_is_told_that_nothing_was_found(tmp_path):
     assert on_a_terminal(tmp_path, 0) == "devlint: nothing found in 1 file\r\n"
 
 
-def test_an_encoding_that_lacks_a_character_does_not_end_the_run(devlint, tmp_path):
+def test_an_encoding_that_lacks_a_character_does_not_end_the_run(process, tmp_path):
     (tmp_path / "é.py").write_bytes(PROGRAM.replace(b'0,1")', b'0,1")  # \xe6\xb7\xb1'))
-    done = devlint("check", PYTHONIOENCODING="latin-1")
+    done = process("check", PYTHONIOENCODING="latin-1")
     assert done.returncode == 1
     assert done.stdout.startswith(b"\xe9.py:3:23: DEV401")
     assert rb'0,1")  # \u6df1' in done.stdout
