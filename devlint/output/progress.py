@@ -23,19 +23,19 @@ def progress(items: Iterable[_Item], total: int, *, wanted: bool) -> Iterator[_I
         yield from items
         return
     due = time.monotonic() + DELAY
-    shown = False
+    shown = ""
     try:
         for done, item in enumerate(items, start=1):
             now = time.monotonic()
             if now >= due:
-                stream.write(f"\r\x1b[K{bar(done, total)}")
+                shown = bar(done, total)
+                stream.write(f"\r{shown}")
                 stream.flush()
                 due = now + INTERVAL
-                shown = True
             yield item
     finally:
         if shown:
-            stream.write("\r\x1b[K")
+            stream.write(f"\r{' ' * len(shown)}\r")
             stream.flush()
 
 
