@@ -67,6 +67,29 @@ def test_nothing_found_prints_nothing(devlint, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_syntax_error_is_shown_with_its_place_and_the_other_files_are_checked(devlint, program, tmp_path):
+    (tmp_path / "broken.py").write_bytes(b"import torch\nprint 'Python 2'\n")
+    done = devlint("check", "--output-format", "json")
+    assert done.returncode == 1
+    assert found(done)[:2] == [("DEV900", 2, 1), ("DEV401", 3, 23)]
+    assert [code for code, _, _ in found(done)][2:] == ["DEV403"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes need rights on Windows")
+def test_what_is_no_file_is_a_finding_or_is_said(devlint, program, tmp_path):
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "around").symlink_to(".")
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
+    done = devlint("check", "--output-format", "concise", "-q")
+    places = sorted(line.split(": ")[0] for line in done.stdout.decode().splitlines())
+    assert places[:4] == ["gone.py:1:1", "loop.py:1:1", "pipe.py:1:1", "train.py:3:23"]
+    assert len(places) == 5
+    assert b"devlint: around: a link to a folder is not followed\n" in devlint("check").stderr
+    assert devlint("check", "gone.py", "pipe.py").returncode == 1
+
+
 def test_no_python_file_is_said(devlint, tmp_path):
     done = devlint("check", tmp_path)
     assert (done.returncode, done.stdout) == (0, b"")
