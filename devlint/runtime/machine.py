@@ -23,8 +23,17 @@ KINDS = ("cuda", "xpu", "mps")
 PREFIX = "_devlint_place_"
 MEMORY = 16 * 2**30  # bytes that each simulated device claims to have
 
+# torch.func wraps tensors in its transforms; what is inside a wrapper carries the mark (torch/_functorch)
+_in_transform = torch._C._functorch.peek_interpreter_stack
+
 _numbers = itertools.count()
 _draw_lock = threading.RLock()  # torch's CPU generator is one for all threads; see `drawing`
+
+
+def _inner(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in a wrapper of torch.func, the tensor itself where there is none."""
+    functorch = torch._C._functorch
+    return functorch.get_unwrapped(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else tensor
 
 
 class Machine:
@@ -58,6 +67,9 @@ class Machine:
     def place(self, tensor: torch.Tensor) -> torch.device | None:
         """The simulated device of a tensor, None for the host."""
         found: torch.device | None = tensor.__dict__.get(self.key)
+        if found is None and _in_transform() is not None:
+            inner = _inner(tensor)
+            return None if inner is tensor else self.place(inner)
         return found
 
     def put(self, tensor: torch.Tensor, place: torch.device | None) -> None:
@@ -65,6 +77,8 @@ class Machine:
         if place is None:
             tensor.__dict__.pop(self.key, None)
             return
+        if _in_transform() is not None and (inner := _inner(tensor)) is not tensor:
+            self.put(inner, place)
         tensor.__dict__[self.key] = place
         placed = self._placed
         placed[id(tensor)] = weakref.ref(tensor)

@@ -87,7 +87,7 @@ def places(machine: Machine, values: Iterable[Any], found: list[torch.device | N
     key = machine.key
     for value in values:
         if isinstance(value, torch.Tensor):
-            found.append(value.__dict__.get(key))
+            found.append(value.__dict__.get(key) or machine.place(value))
         elif isinstance(value, (list, tuple)):
             places(machine, value, found)
         elif isinstance(value, dict):

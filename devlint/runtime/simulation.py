@@ -9,8 +9,9 @@ other ways were tried: fake tensors have no values and know no `.to("cuda")` on 
 torch's own.
 
 What it does not see. Calls that C++ makes inside one call of Python (the backward pass, TorchScript, compiled graphs)
-are not checked: a fault is reported at the Python call, which is the user's line. `torch.device(1)` with a bare number
-is answered by torch itself and fails on a build without accelerators. Names bound before the block (`from torch.cuda
+are not checked: a fault is reported at the Python call, which is the user's line. What a TorchScript module returns
+lies on the host, and its archives carry no place. CUDA graphs, torch.compile and SyncBatchNorm over several processes
+are not simulated. Names bound before the block (`from torch.cuda
 import is_available`) keep their old meaning. Worker processes are outside: what they make is on the host, and using a
 device in a forked one raises what CUDA raises there. Threads that are started inside the block are inside it. Work is
 done in order, so what goes wrong through asynchronous copies does not go wrong here. A machine is its own world: a

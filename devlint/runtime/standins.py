@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -310,6 +311,17 @@ def _parameter(patches: Patches) -> None:
     patches.set(torch.nn.Parameter, "__new__", staticmethod(new))
 
 
+def _script(original: Any) -> Any:
+    """torch.jit.script, which leaves plain functions as they are."""
+
+    def script(obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if current_machine() is not None and isinstance(obj, types.FunctionType):
+            return obj
+        return original(obj, *args, **kwargs)
+
+    return script
+
+
 def install(patches: Patches) -> None:
     """Put the stand-ins in place."""
     for kind in KINDS:
@@ -334,5 +346,9 @@ def install(patches: Patches) -> None:
     _default_tensor_type(patches)
     _parse_to(patches)
     _parameter(patches)
+    # without cuDNN in the build torch warns at every recurrent layer on a device
+    patches.stand_in(torch.backends.cudnn, "is_acceptable", lambda machine, tensor: False, "cuda")
+    # a scripted function would run out of sight, in C++; unscripted it does the same
+    patches.set(torch.jit, "script", _script(torch.jit.script))
     # tells the allocator about a stream; C++ would not take the stand-in for one
     patches.stand_in(torch.Tensor, "record_stream", lambda machine, tensor, stream: None)

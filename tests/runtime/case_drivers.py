@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a table: one case, one row)
 """What each public case is driven with (sizes, made data) and how its fault shows.
 
 A driver gets the case's names and a folder; it runs on a simulated machine with two CUDA devices. `BUGS` says for each
@@ -9,7 +8,6 @@ of the driver's result. `NOT_RUN` names the rows that the simulation cannot show
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -360,9 +358,9 @@ def case_156(c: Names, tmp: Path) -> Any:
 
     The network is left out: the fault is the index that the process takes.
     """
-    with mock.patch.dict(os.environ, {"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4"}):
-        with mock.patch.object(dist, "init_process_group"):
-            return c["setup"]()
+    environment = {"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4"}
+    with mock.patch.dict(os.environ, environment), mock.patch.object(dist, "init_process_group"):
+        return c["setup"]()
 
 
 def case_159(c: Names, tmp: Path) -> Any:
@@ -470,9 +468,12 @@ def case_192(c: Names, tmp: Path) -> Any:
         seen.extend(str(value.device) for value in state["net"].values())
         return state
 
-    with mock.patch.object(dist, "init_process_group"), mock.patch.object(torch, "load", watched):
-        with mock.patch.object(nn.parallel, "DistributedDataParallel", lambda net, device_ids: net):
-            c["worker"](1, 2, tmp / "c.pt")
+    with (
+        mock.patch.object(dist, "init_process_group"),
+        mock.patch.object(torch, "load", watched),
+        mock.patch.object(nn.parallel, "DistributedDataParallel", lambda net, device_ids: net),
+    ):
+        c["worker"](1, 2, tmp / "c.pt")
     return set(seen)
 
 
@@ -556,7 +557,7 @@ BUGS: dict[tuple[str, str], str | Callable[[Any], bool]] = {
     ("022", "8"): lambda result: result == (CUDA, False),
     ("030", "6"): "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
     ("033", "7"): TWO,
-    ("036", "12,13"): "cuda:",
+    ("036", "12,13"): "got attn_bias is on cuda:0, different from other tensors on cuda:1",
     ("039", "11"): "expected input on cuda, got cuda:0",
     ("047", "10"): "Expected `device_type` of type `str`",
     ("048", "13"): "from_numpy() takes no keyword arguments",

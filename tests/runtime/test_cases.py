@@ -41,7 +41,7 @@ def label(row: dict[str, str]) -> str:
 
 
 def fixed(text: str, row: dict[str, str]) -> str:
-    """The program with the row's fix: it takes the place of the line, of those the row names, that it resembles most."""
+    """The program with the row's fix, which takes the place of the line that it resembles most of those named."""
     fix = row["fix"].partition(" || ")[0]
     lines = text.split("\n")
     at = max(

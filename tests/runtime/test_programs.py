@@ -30,7 +30,7 @@ KINDS = {
     "discarded .to",
 }
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN", "ignore:There is an imbalance")
+IDS = [f"{fault.program}: {fault.kind} {fault.old.strip()[:20]}" for fault in FAULTS]
 
 
 def load(name: str, text: str | None = None) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_draws_on_the_device_repeat_under_one_seed(name: str) -> None:
         assert torch.equal(states[1][key], value)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.program}: {fault.kind} {fault.old.strip()[:20]}" for fault in FAULTS])
+@pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_planted_fault_stops_at_its_line_with_torchs_words(fault: Fault) -> None:
     text = load_text(fault)
     space = load(fault.program, text)
@@ -80,7 +80,7 @@ def test_planted_fault_stops_at_its_line_with_torchs_words(fault: Fault) -> None
     kind, words = fault.error
     assert type(caught.value).__name__ == kind
     assert words in str(caught.value)
-    frames = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename == space["__file__"]]
+    frames = [frame for frame in traceback.extract_tb(caught.tb) if frame.filename == space["__file__"]]
     line = text.splitlines()[(frames[-1].lineno or 0) - 1]
     assert fault.at in line
 
@@ -92,7 +92,7 @@ def load_text(fault: Fault) -> str:
     return text.replace(fault.old, fault.new)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.program}: {fault.kind} {fault.old.strip()[:20]}" for fault in FAULTS])
+@pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_planted_fault_does_not_show_on_the_cpu(fault: Fault) -> None:
     """What is planted is a fault of placement and nothing else."""
     run(fault.program, load(fault.program, load_text(fault)), "cpu", "cpu")
