@@ -81,7 +81,9 @@ def _end_of_value(context: Context, node: cst.BaseExpression) -> int:
     """Where an argument's value ends, parentheses around it included."""
     _, end = context.span(node)
     text = context.source.text
-    for _ in node.rpar:
+    # The parentheses of a tuple and of a generator belong to the node itself in `ast`.
+    own = 1 if isinstance(node, cst.Tuple | cst.GeneratorExp) else 0
+    for _ in node.rpar[own:]:
         end = _after_closing(text, end)
     return end
 
@@ -112,6 +114,7 @@ def argument_span(context: Context, argument: cst.Arg) -> tuple[int, int]:
     """An argument with its name and stars, and the parentheses around its value."""
     start, _ = context.span(argument)
     if argument.keyword is None and not argument.star:
-        for _ in argument.value.lpar:
+        own = 1 if isinstance(argument.value, cst.Tuple | cst.GeneratorExp) else 0
+        for _ in argument.value.lpar[own:]:
             start = context.source.text.rfind("(", 0, start)
     return start, _end_of_value(context, argument.value)

@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Operand = tuple[ast.expr, Value]
 
-_PAIR_LAYERS = frozenset(
-    f"torch.nn.{name}" for name in ("LSTM", "GRU", "RNN", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss")
+_NUMBER_FIRST = frozenset(
+    """pow float_power remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift xlogy xlog1py
+    zeta polygamma isin bucketize result_type normal""".split()
 )
-"""Layers that give (output, something more)."""
+"""Operations whose first argument may be a number (their schemas have an overload with a Scalar first)."""
+_INPUTS_LIKE = {"torch.nn.CTCLoss": "torch.nn.functional.ctc_loss"}
+"""Layers some of whose inputs may be on another device, as those of these functions."""
+_CHANGE_DIMS = frozenset(
+    """unsqueeze view view_as reshape reshape_as expand expand_as repeat broadcast_to stack cat concat hstack vstack dstack
+    atleast_1d atleast_2d atleast_3d flatten ravel tile one_hot diag""".split()
+)
+"""Operations that give a 0-dim tensor a dimension; all others leave it without."""
 _ON_ONE_TENSOR = frozenset({"all_reduce", "broadcast", "reduce", "send", "recv", "isend", "irecv"})
 """Collectives whose first argument is a tensor and not a list."""
 TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
@@ -144,7 +152,7 @@ def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, argumen
         place=place,
         ids=frozenset([node]),
         items=tuple(value for _, value in arguments.positional) if kind == v.CONTAINER else None,
-        origin=Origin(f"made by {short(name)}", node.lineno),
+        origin=_made(name, node),
     )
 
 
@@ -167,7 +175,7 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
 def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
     returns = str(row.get("returns", v.UNKNOWN))
     place_rule = row.get("place", "none")
-    origin = Origin(f"made by {short(name)}", node.lineno)
+    origin = _made(name, node)
     if row.get("collective") and arguments.positional and name.rsplit(".", 1)[-1] in _ON_ONE_TENSOR:
         evaluator.prove(arguments.positional[0][1], v.TENSOR)
     if returns == "first":
@@ -180,16 +188,18 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
         return _device(evaluator, node, arguments)
     if place_rule == "operands":
         tensors = operands_of(arguments.all)
-        if arguments.positional and not isinstance(arguments.positional[0][0], ast.Starred):
-            evaluator.prove(arguments.positional[0][1], v.TENSOR)
+        last = name.rsplit(".", 1)[-1]
+        proves = name.startswith("torch.") and last not in _NUMBER_FIRST
+        if proves and arguments.positional and not isinstance(arguments.positional[0][0], ast.Starred):
+            first = arguments.positional[0][1]
+            literal = isinstance(arguments.positional[0][0], ast.List | ast.Tuple)
+            for value in (first.items or ()) if literal else (first,):
+                evaluator.prove(value, v.TENSOR)
         place = evaluator.inference.meet(evaluator, node, tensors, row)
-        return Value(kind=returns, place=place, ids=frozenset([node]), dims=row.get("dims"), origin=_origin_of(tensors))
+        dims = _result_dims(last, row, tensors, arguments)
+        return Value(kind=returns, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
     place = _place_by_rule(evaluator, node, str(place_rule), row, arguments)
-    dims = _dims(name, node) if place_rule == "factory" else row.get("dims")
-    if row.get("data") and arguments.positional and arguments.positional[0][1].is_tensor:
-        place = _place_by_rule(evaluator, node, "like", row, arguments)
-    elif row.get("data") and arguments.positional and arguments.positional[0][1].kind == v.UNKNOWN and place.is_cpu:
-        place = NOWHERE_KNOWN  # `as_tensor(x)` and `tensor(x)` of a tensor stay where x is
+    dims = _dims(name, node) if place_rule == "factory" or row.get("data") else row.get("dims")
     return Value(kind=returns, place=place, ids=frozenset([node]), origin=origin, dims=dims)
 
 
@@ -204,7 +214,19 @@ def _dims(name: str, node: ast.Call) -> int | None:
         number = isinstance(inner, ast.Constant) and isinstance(inner.value, int | float)
         called = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in ("float", "int", "len")
         return 0 if number or called else None
+    if last in ("arange", "linspace", "logspace", "range", "randperm"):
+        return 1
     return 0 if isinstance(first, ast.Tuple) and not first.elts else None
+
+
+def _result_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arguments) -> int | None:
+    """0 where the result of an operation surely has no dimension."""
+    if "dims" in row:
+        return int(row["dims"])
+    if "dims_alone" in row and len(arguments.all) == (1 if isinstance(arguments.node.func, ast.Name) or tensors else 0):
+        return int(row["dims_alone"])
+    scalars = bool(tensors) and all(value.dims == 0 for _, value in tensors)
+    return 0 if scalars and name not in _CHANGE_DIMS else None
 
 
 def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, arguments: Arguments) -> Place:
@@ -217,9 +239,10 @@ def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, ar
         return NOWHERE_KNOWN
     if rule in ("like", "first"):
         first = arguments.positional[0][1] if arguments.positional else None
-        if first is None:
+        if first is None or first.kind == v.UNKNOWN:
             return NOWHERE_KNOWN
-        return evaluator.state.place_of(first) if first.is_tensor or first.kind in (v.UNKNOWN, v.TENSORS) else CPU
+        follows = first.is_tensor or first.is_module or first.kind == v.TENSORS
+        return evaluator.state.place_of(first) if follows else evaluator.state.default
     if rule == "factory":
         if device is not None and device[1].kind != v.NOTHING:
             return NOWHERE_KNOWN
@@ -362,7 +385,7 @@ def _tensor_method(
     evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
 ) -> Value:
     assert isinstance(node.func, ast.Attribute)
-    moved = Origin(f"moved by .{name}()", node.lineno)
+    moved = _moved(name, node, receiver)
     if name in TRANSFERS:
         place = moved_to(evaluator, name, arguments)
         kept = receiver.place if place is None else place
@@ -373,6 +396,8 @@ def _tensor_method(
     if row is None:
         return evaluator.unknown(node)
     returns, rule = str(row.get("returns", v.UNKNOWN)), row.get("place", "self")
+    if row.get("needs_host") and receiver.place.key is not None and "force" not in arguments.named:
+        evaluator.on_host.add(receiver.place.key)
     if returns == "self":
         returns = v.TENSOR
     if returns not in (v.TENSOR, v.TENSORS, v.SEQUENCE):
@@ -392,10 +417,16 @@ def _tensor_method(
         return Value(kind=returns, place=place, ids=frozenset([node]), origin=receiver.origin)
     tensors = [(node.func.value, receiver), *operands_of(arguments.all)]
     place = evaluator.inference.meet(evaluator, node, tensors, row) if rule == "operands" else receiver.place
-    dims = receiver.dims if row.get("inplace") else row.get("dims")
+    dims = receiver.dims if row.get("inplace") else _method_dims(name, row, tensors, arguments)
     kind = v.TENSORS if returns in (v.TENSORS, v.SEQUENCE) else v.TENSOR
     ids = receiver.ids if row.get("inplace") else frozenset([node])
     return Value(kind=kind, place=place, ids=ids, dims=dims, origin=receiver.origin)
+
+
+def _method_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arguments) -> int | None:
+    if "dims_alone" in row and not arguments.all:
+        return int(row["dims_alone"])
+    return int(row["dims"]) if "dims" in row else _result_dims(name, {}, tensors, arguments)
 
 
 def _module_method(
@@ -444,7 +475,7 @@ def _unknown_method(
     if name in TRANSFERS and receiver.ids:
         place = moved_to(evaluator, name, arguments)
         kept = receiver.place if place is None else place
-        return replace(receiver, place=kept, origin=Origin(f"moved by .{name}()", node.lineno))
+        return replace(receiver, place=kept, origin=_moved(name, node, receiver))
     if name == "generate" and "max_new_tokens" in arguments.named and "return_dict_in_generate" not in arguments.named:
         return Value(kind=v.TENSOR, ids=frozenset([node]))  # a language model of transformers
     return evaluator.unknown(node)
@@ -457,52 +488,63 @@ def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments:
     tensors = operands_of(arguments.all)
     if not place.known and tensors:
         place = tensors[0][1].place
-    if _is_layer(evaluator, module):
+    gives = _gives(evaluator, module)
+    if gives in (v.TENSOR, v.TENSORS):
         for expression, value in arguments.positional:
             if not isinstance(expression, ast.Starred):
                 evaluator.prove(value, v.TENSOR)
-        output = Value(kind=v.TENSOR, place=place, ids=frozenset([node]), origin=_origin_of(tensors))
-        if module.type in _PAIR_LAYERS:
-            return Value(kind=v.SEQUENCE, items=(output, evaluator.unknown("state", node, place=place)), ids=frozenset([node]))
-        return output
+        if evaluator.state.place_of(module).known:
+            located = replace(module, place=evaluator.state.place_of(module))
+            row = evaluator.facts.call(_INPUTS_LIKE.get(module.type, "")) or {}
+            place = evaluator.inference.meet(evaluator, node, [(node.func, located), *tensors], row)
+        return Value(kind=gives, place=place, ids=frozenset([node]), origin=_origin_of(tensors, place))
     evaluator.outputs.add(node)
     return evaluator.unknown(node, place=place if place.known else None)
 
 
-def _is_layer(evaluator: Evaluator, module: Value) -> bool:
-    """A layer or loss of torch.nn, or a Sequential of such: tensors go in, a tensor comes out."""
+def _gives(evaluator: Evaluator, module: Value) -> str:
+    """What a layer or loss of torch.nn gives for tensors; a Sequential of such gives what they give."""
     if module.kind == v.CONTAINER:
-        known = module.type == "torch.nn.Sequential" and bool(module.items)
-        return known and all(_is_layer(evaluator, item) for item in module.items or ())
-    row = evaluator.facts.cls(module.type) if module.type.startswith("torch.nn.") else None
-    return row is not None and row.get("kind") == v.MODULE and "wraps" not in row and module.type != "torch.nn.Module"
+        known = module.type == "torch.nn.Sequential" and module.items
+        all_tensors = known and all(_gives(evaluator, item) == v.TENSOR for item in module.items or ())
+        return v.TENSOR if all_tensors else v.UNKNOWN
+    return str((evaluator.facts.cls(module.type) or {}).get("gives", v.UNKNOWN)) if module.type else v.UNKNOWN
 
 
 def _tokenized(node: ast.Call, arguments: Arguments) -> Value:
     tensors = arguments.get("return_tensors")
     if tensors is None or tensors[1].const != "pt":
         return Value(kind=v.MAPPING if tensors is None else v.UNKNOWN, ids=frozenset([node]))
-    return Value(kind=v.BATCH, place=CPU, ids=frozenset([node]), origin=Origin("made by the tokenizer", node.lineno))
+    return Value(kind=v.BATCH, place=CPU, ids=frozenset([node]), origin=Origin("made by the tokenizer", node.lineno, node, node))
 
 
 # --- operations ---------------------------------------------------------------------------------------------------
 
 
 def operands_of(arguments: Sequence[Operand]) -> list[Operand]:
-    """The tensors among arguments, those in a list or tuple included."""
+    """The tensors among arguments; a list or tuple of tensors can only be the first."""
     found: list[Operand] = []
-    for expression, value in arguments:
+    for position, (expression, value) in enumerate(arguments):
         if value.is_tensor:
             found.append((expression, value))
-        elif value.kind == v.SEQUENCE and value.items is not None and isinstance(expression, ast.Tuple | ast.List):
+        elif position == 0 and value.kind == v.SEQUENCE and value.items is not None and isinstance(expression, ast.Tuple | ast.List):
             inner = [e for e in expression.elts if not isinstance(e, ast.Starred)]
             if len(inner) == len(value.items):
-                found += operands_of(list(zip(inner, value.items, strict=True)))
+                found += [item for item in zip(inner, value.items, strict=True) if item[1].is_tensor]
     return found
 
 
-def _origin_of(tensors: Sequence[Operand]) -> Origin | None:
-    return tensors[0][1].origin if tensors else None
+def _origin_of(tensors: Sequence[Operand], place: Place) -> Origin | None:
+    """How what decides an operation's place came there."""
+    return next((value.origin for _, value in tensors if value.place == place), None)
+
+
+def _made(name: str, node: ast.Call) -> Origin:
+    return Origin(f"made by {short(name)}", node.lineno, node, node)
+
+
+def _moved(name: str, node: ast.Call, receiver: Value) -> Origin:
+    return Origin(f"moved by .{name}()", node.lineno, node, receiver.origin.root if receiver.origin else None)
 
 
 def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -> Value:
@@ -519,9 +561,13 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
         return evaluator.unknown(node)
     place = evaluator.inference.meet(evaluator, node, tensors, {})
     dims = 0 if len(tensors) == len(operands) and all(t.dims == 0 for _, t in tensors) else None
-    if len(tensors) == 1 and tensors[0][1].dims == 0 and all(o.kind in (v.NUMBER, v.TENSOR) for _, o in operands):
+    if len(tensors) == 1 and tensors[0][1].dims == 0 and all(o.is_tensor or _is_number(o) for _, o in operands):
         dims = 0
-    return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors))
+    return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
+
+
+def _is_number(value: Value) -> bool:
+    return value.kind == v.NUMBER or (value.kind == v.NAME and value.type.startswith("math."))
 
 
 # --- calls that change what is known ------------------------------------------------------------------------------
@@ -581,7 +627,19 @@ def _deepcopy(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Val
     return replace(source, ids=frozenset([node]), place=evaluator.state.place_of(source))
 
 
+def _super(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> Value | None:
+    """`super()`: the instance itself, known as what its first library base is."""
+    for above in evaluator.inference.ancestors(node):
+        if isinstance(above, ast.ClassDef):
+            classes = evaluator.inference.classes
+            base = next((b for b in classes.lineage(above) if isinstance(b, str)), "")
+            place = Place(key=("self", above), text="self")
+            return Value(kind=classes.kind(above), type=base, place=place, ids=frozenset([("self", above)]))
+    return None
+
+
 _SPECIAL = {
+    "builtins.super": _super,
     "*pass": _first,
     "functools.partial": _partial,
     "builtins.next": _next,

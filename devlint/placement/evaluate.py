@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from devlint.placement import calls
@@ -28,6 +28,16 @@ def path_of(node: ast.AST) -> str | None:
     return ".".join([node.id, *reversed(tail)])
 
 
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Tensors, or a layer and its input, that one operation brings together."""
+
+    node: ast.expr
+    operands: tuple[calls.Operand, ...]
+    row: calls.Row
+    """The facts of the operation; empty for operators."""
+
+
 class Evaluator:
     """Evaluates the expressions of one function (or of the module's own body) in the state that its flow keeps.
 
@@ -42,6 +52,9 @@ class Evaluator:
         self.state = State()
         self.values: dict[ast.AST, Value] = {}
         self.returned: list[Value] = []
+        self.meetings: dict[ast.AST, Meeting] = {}
+        self.on_host: set[Hashable] = set()
+        """Places of which a use says that they are the CPU: `.numpy()` was called there."""
         self.outputs: set[Hashable] = set()
         """Definitions of what modules gave back."""
 
@@ -76,7 +89,7 @@ class Evaluator:
         if value.kind == v.UNKNOWN and value.ids:
             kind = self.evidence.kind(value.ids)
             if kind != v.UNKNOWN:
-                return replace(value, kind=kind, alternatives=())
+                return replace(value, kind=kind)
         return value
 
     def prove(self, value: Value, kind: str) -> None:
@@ -238,7 +251,8 @@ class Evaluator:
         """What `base[index]` is."""
         sliced = index.type == "builtins.slice"
         if base.is_tensor:
-            return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=None)
+            dims = base.dims - 1 if base.dims and isinstance(index.const, int) else None
+            return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=dims)
         if base.kind == v.SEQUENCE:
             if sliced:
                 return replace(base, items=None, ids=frozenset([node]))
@@ -353,7 +367,8 @@ class Evaluator:
         if value.element is not None:
             return value.element
         if value.kind in (v.TENSOR, v.PARAMETER, v.TENSORS):
-            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin)
+            dims = value.dims - 1 if value.dims else None
+            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin, dims=dims)
         if value.kind == v.LOADER:
             origin = Origin("an item of the loader", getattr(node, "lineno", 0))
             return self.unknown("element", node, origin=origin)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
 from devlint.placement import values as v
 from devlint.placement.api import Facts
-from devlint.placement.calls import Arguments, Operand
+from devlint.placement.calls import Arguments, Operand, Row
 from devlint.placement.classes import Classes
-from devlint.placement.evaluate import Evaluator, path_of
+from devlint.placement.evaluate import Evaluator, Meeting, path_of
 from devlint.placement.evidence import Evidence
 from devlint.placement.flow import Flow
 from devlint.placement.state import State
@@ -23,14 +23,6 @@ from devlint.syntax.names import Names
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BUILTINS = frozenset(dir(builtins))
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """Tensors that one operation brings together; `node` is the operation."""
-
-    node: ast.expr
-    operands: tuple[Operand, ...]
 
 
 class Inference:
@@ -44,7 +36,6 @@ class Inference:
         self.names = names
         self.facts = facts
         self.classes = Classes(self)
-        self.meetings: dict[ast.AST, Meeting] = {}
         self.module_places: dict[ast.Call, Place] = {}
         """Where a module was when it was called."""
         self._runs: dict[ast.AST, Evaluator] = {}
@@ -247,7 +238,7 @@ class Inference:
         place = CPU if kind in v.MODULE_KINDS and state.default.is_cpu else NOWHERE_KNOWN
         if any(keyword.arg in (None, "device") for keyword in node.keywords):
             place = NOWHERE_KNOWN
-        origin = Origin(f"made by {callee.node.name}", node.lineno)
+        origin = Origin(f"made by {callee.node.name}", node.lineno, node, node)
         return Value(kind=kind, node=callee.node, ids=frozenset([node]), place=place, origin=origin)
 
     def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
@@ -322,12 +313,12 @@ class Inference:
         row = self.facts.cls(value.type)
         return str(row.get("kind", v.UNKNOWN)) if row else v.UNKNOWN
 
-    def meet(self, evaluator: Evaluator, node: ast.expr, tensors: Sequence[Operand], row: object) -> Place:
+    def meet(self, evaluator: Evaluator, node: ast.expr, tensors: Sequence[Operand], row: Row) -> Place:
         """Tensors come together in one operation: note it, and say where the result lives."""
         if not tensors:
             return NOWHERE_KNOWN
         if len(tensors) > 1:
-            self.meetings[node] = Meeting(node, tuple(tensors))
+            evaluator.meetings[node] = Meeting(node, tuple(tensors), row)
         places = [value.place for _, value in tensors if value.dims != 0] or [value.place for _, value in tensors]
         known = [place for place in places if place.known]
         return next((place for place in known if not place.is_cpu), known[0]) if known else NOWHERE_KNOWN

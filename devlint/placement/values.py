@@ -98,6 +98,10 @@ class Origin:
 
     words: str
     row: int = 0
+    node: object = field(default=None, compare=False, repr=False)
+    """The call that put the value where it is."""
+    root: object = field(default=None, compare=False, repr=False)
+    """The call that made the value, wherever it was moved since."""
 
     def __str__(self) -> str:
         return f"{self.words} at line {self.row}" if self.row else self.words
@@ -153,7 +157,7 @@ def join(first: Value, second: Value) -> Value:
     alternatives: tuple[Value, ...] = ()
     if kind == UNKNOWN or kind in (DEVICE, TEXT, NAME) or place != first.place:
         alternatives = tuple(dict.fromkeys([*first.possibilities(), *second.possibilities()]))
-        if len(alternatives) > 8:
+        if len(alternatives) > 8 or _moved_in_one_branch(alternatives):
             alternatives = ()
     items = None
     if first.items is not None and second.items is not None and len(first.items) == len(second.items):
@@ -169,8 +173,18 @@ def join(first: Value, second: Value) -> Value:
         node=first.node if same_class else None,
         dims=first.dims if first.dims == second.dims else None,
         alternatives=alternatives,
-        origin=first.origin if first.origin == second.origin else None,
+        origin=first.origin if first.origin == second.origin and place == first.place else None,
     )
+
+
+def _moved_in_one_branch(values: Iterable[Value]) -> bool:
+    """One and the same tensor, moved on one way and not on another: what decides that is not known here."""
+    places: dict[int, Place] = {}
+    for value in values:
+        root = value.origin.root if value.origin is not None else None
+        if root is not None and places.setdefault(id(root), value.place) != value.place:
+            return True
+    return False
 
 
 def join_all(values: Iterable[Value]) -> Value:

@@ -1,0 +1,51 @@
+"""Code that works on the host by design: datasets, collate functions, transforms."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.checks.context import Context
+from devlint.placement import values as v
+
+_NAMES = ("collate", "preprocess", "worker", "onnx")
+_TRANSFORMS = ("torchvision.transforms.", "albumentations.", "monai.transforms.", "torchio.")
+
+
+def is_host_code(context: Context, owner: ast.AST) -> bool:
+    """Whether a function prepares data on the host, so that what it makes on the CPU belongs there."""
+    name = getattr(owner, "name", "").lower()
+    if any(part in name for part in _NAMES) or name == "__getitem__":
+        return True
+    decorators = [ast.unparse(decorator) for decorator in getattr(owner, "decorator_list", [])]
+    if any("script_if_tracing" in decorator for decorator in decorators):
+        return True  # runs only while a model is exported, which happens on the CPU
+    for above in context.inference.ancestors(owner):
+        if isinstance(above, ast.ClassDef):
+            classes = context.inference.classes
+            if classes.kind(above) == v.DATASET or classes.method(above, "__getitem__") is not None:
+                return True
+            if any(isinstance(base, str) and base.startswith(_TRANSFORMS) for base in classes.lineage(above)):
+                return True
+    return False
+
+
+def is_guarded(context: Context, node: ast.AST) -> bool:
+    """Whether a branch that asks for a device decides whether node runs."""
+    child = node
+    for above in context.inference.ancestors(node):
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return False
+        if isinstance(above, ast.If | ast.IfExp | ast.While) and child is not above.test:
+            words = {
+                part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else part.value
+                for part in ast.walk(above.test)
+                if isinstance(part, ast.Attribute | ast.Name) or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+            }
+            if any(_asks(str(word).lower()) for word in words):
+                return True
+        child = above
+    return False
+
+
+def _asks(word: str) -> bool:
+    return "cuda" in word or "gpu" in word or "device" in word or word in ("cpu", "is_cpu", "mps", "is_available")

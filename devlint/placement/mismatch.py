@@ -1,0 +1,133 @@
+"""Which of the meetings in a function bring together what is proven to live apart."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devlint.placement import values as v
+from devlint.placement.calls import Operand
+from devlint.placement.evaluate import Evaluator, Meeting
+from devlint.placement.infer import Inference
+from devlint.placement.values import Place, Value
+
+
+_CHOSEN = frozenset({"self", "named by", "choice", "device", "result", "property", "attribute", "text", "named"})
+"""Symbolic places that stem from a chosen device, or are where a module is; other unknown places prove nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Two operands of one operation that are proven to live on different devices.
+
+    `host` is the one on the CPU (of two accelerators: the first), `device` the other; both as that one of their
+    possible values that proves it.
+    """
+
+    meeting: Meeting
+    host: Operand
+    device: Operand
+
+
+def mismatches(inference: Inference, owner: ast.AST) -> Iterator[Mismatch]:
+    """The mismatches in one function or in the module's own body: one for each operand that is apart."""
+    run = inference.run(owner)
+    for meeting in run.meetings.values():
+        yield from _apart(inference, run, meeting)
+
+
+def _apart(inference: Inference, run: Evaluator, meeting: Meeting) -> Iterator[Mismatch]:
+    operands = list(_checked(meeting))
+    away = next((operand for operand in operands if _elsewhere(inference, run, operand[1])), None)
+    for expression, value in operands:
+        fixed = _fixed_on_host(inference, meeting, value) if away is not None else None
+        if away is not None and fixed is not None and away[0] is not expression:
+            yield Mismatch(meeting, (expression, fixed), away)
+    first = operands[0] if operands else None
+    for operand in operands[1:]:
+        if first is not None and _on_two_accelerators(first[1], operand[1]):
+            yield Mismatch(meeting, first, operand)
+
+
+def _checked(meeting: Meeting) -> Iterator[Operand]:
+    """The operands that must agree: parameters whose tensors may be anywhere do not take part."""
+    free = {*meeting.row.get("free", ()), *meeting.row.get("strict", ())}
+    if not free or not isinstance(meeting.node, ast.Call):
+        yield from meeting.operands
+        return
+    at = meeting.row.get("at", {})
+    named = {keyword.value for keyword in meeting.node.keywords if keyword.arg in free}
+    placed = {meeting.node.args[at[name]] for name in free if name in at and at[name] < len(meeting.node.args)}
+    for expression, value in meeting.operands:
+        if expression not in named and expression not in placed:
+            yield expression, value
+
+
+def _fixed_on_host(inference: Inference, meeting: Meeting, value: Value) -> Value | None:
+    """The possibility of a value that is proven to be on the CPU, made there by a call in this file; None if none is."""
+    possible = [other for other in value.possibilities() if other.kind != v.NOTHING]
+    for one in possible:
+        if not one.place.is_cpu or one.origin is None or one.origin.node is None:
+            continue
+        if one.dims == 0 and meeting.row.get("scalar_ok", True):
+            continue
+        others = [other for other in possible if other is not one]
+        if any(_decided_with(inference, one, other) for other in others):
+            return None
+        return one
+    return None
+
+
+def _decided_with(inference: Inference, one: Value, other: Value) -> bool:
+    """Whether a branch chose between making this value on the CPU and putting the other elsewhere."""
+    if other.origin is None or other.origin.node is None or one.origin is None:
+        return False
+    first, second = one.origin.node, other.origin.node
+    if not isinstance(first, ast.AST) or not isinstance(second, ast.AST):
+        return False
+    around = list(inference.ancestors(first))
+    return any(isinstance(above, ast.If | ast.IfExp | ast.Match) and above in around for above in inference.ancestors(second))
+
+
+def _elsewhere(inference: Inference, run: Evaluator, value: Value) -> bool:
+    """Whether a value is, in all its possibilities, on an accelerator or where its caller's device is."""
+    possible = [other for other in value.possibilities() if other.kind != v.NOTHING]
+    return bool(possible) and all(_is_away(inference, run, one) for one in possible) and value.dims != 0
+
+
+def _is_away(inference: Inference, run: Evaluator, value: Value) -> bool:
+    place = value.place
+    if place.device:
+        return not place.is_cpu and place.device != "meta"
+    if place.key is None or place.key in run.on_host:
+        return False
+    tag, of = place.key[:2] if isinstance(place.key, tuple) else ("", None)
+    return isinstance(of, ast.arg) and value.is_tensor if tag == "at" else tag in _CHOSEN
+
+
+def _on_two_accelerators(one: Value, other: Value) -> bool:
+    first, second = one.place, other.place
+    both = first.device not in ("", "cpu", "meta") and second.device not in ("", "cpu", "meta")
+    if not both or one.dims == 0 or other.dims == 0:
+        return False
+    if first.device != second.device:
+        return True
+    return first.index is not None and second.index is not None and first.index != second.index
+
+
+def same_place(places: list[tuple[Place, Place]], one: Place, other: Place) -> bool:
+    """Whether two places are the same wherever the program runs at all: they are, or their tensors met."""
+    if one.same(other):
+        return True
+    reached, stack = {one}, [one]
+    while stack:
+        here = stack.pop()
+        for first, second in places:
+            for near, far in ((first, second), (second, first)):
+                if near.same(here) and far not in reached:
+                    if far.same(other):
+                        return True
+                    reached.add(far)
+                    stack.append(far)
+    return False
