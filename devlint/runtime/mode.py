@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import autocast, mixed, texts
 from .functions import FUNCTIONS
-from .machine import Machine
+from .machine import Machine, current_machine
 from .random_draws import DRAWS, check_generator
 from .transfers import TRANSFERS, factory, is_factory
 
@@ -106,7 +106,7 @@ class SimulationMode(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         machine = self.machine
-        if not machine.active:
+        if current_machine() is not machine:  # it has ended, or another one is open inside it
             return func(*args, **kwargs)
         special = TRANSFERS.get(func) or FUNCTIONS.get(func)
         if special is not None:

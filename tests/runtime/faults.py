@@ -30,7 +30,9 @@ MODULE_LEFT = argument("mat1", GPU, CPU, "addmm")
 INPUT_LEFT = argument("mat1", CPU, GPU, "addmm")
 INDEX = argument("index", CPU, GPU, "_index_select")
 HOST = two(GPU, CPU)
-HIDDEN = runtime("Input and hidden tensors are not at the same device, found input tensor at cuda:0 and hidden tensor at cpu")
+HIDDEN = runtime(
+    "Input and hidden tensors are not at the same device, found input tensor at cuda:0 and hidden tensor at cpu"
+)
 MASK = runtime("expected self and mask to be on the same device, but got mask on cpu and self on cuda:0")
 # F.linear is addmm where its input is contiguous; what an LSTM gives with batch_first, and what attention gets, is
 # not: there it is a product and a sum (aten/src/ATen/native/Linear.cpp, linear), and the product is named

@@ -48,7 +48,15 @@ def names(first: str, second: str | None) -> dict[str, Any]:
     h = torch.arange(16.0).view(4, 4) / 16 + 0.1
     i = torch.tensor([0, 2])
     space: dict[str, Any] = {"torch": torch, "nn": nn, "F": F, "copy": copy, "io": io, "pickle": pickle, "np": numpy}
-    space |= {"h": h, "c": h.clone().to(first), "i": i, "ic": i.clone().to(first), "s": torch.tensor(2.0), "D": first, "E": second}
+    space |= {
+        "h": h,
+        "c": h.clone().to(first),
+        "i": i,
+        "ic": i.clone().to(first),
+        "s": torch.tensor(2.0),
+        "D": first,
+        "E": second,
+    }
     if second is not None:
         space |= {"d": h.clone().to(second), "id": i.clone().to(second)}
     space["linear"] = lambda: _seeded(nn.Linear(4, 3))
