@@ -306,9 +306,18 @@ def explain(rules_wanted: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.option("--output-format", type=_Choice(("text", "json")), default="text", help="text (the default) or json.")
+@click.option(
+    "--output-format",
+    type=_Choice(("text", "json", "markdown")),
+    default="text",
+    metavar="FORMAT",
+    help="text (the default), json or markdown.",
+)
 def rules(output_format: str) -> None:
-    """List all rules: code, name, groups, what they report. Rules marked with - are off until selected."""
+    """List all rules: code, name, groups, what they report.
+
+    Rules marked with + are on by default, those with - are off until they are selected.
+    """
     from devlint.checks import catalogue
     from devlint.output import rules as listing
 

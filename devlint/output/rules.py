@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 def render(rules: Sequence[RuleInfo], output_format: str, display: Display) -> str:
-    """A line per rule, sorted by code; as `json` a list of objects."""
+    """A line per rule, sorted by code; as `json` a list of objects, as `markdown` a table for a README."""
     ordered = sorted(rules, key=lambda rule: rule.code)
+    if output_format == "markdown":
+        rows = (f"| {rule.code} | {rule.name} | {_groups(rule)} | {_cell(rule.summary)} |\n" for rule in ordered)
+        return "| code | name | group | reports |\n| --- | --- | --- | --- |\n" + "".join(rows)
     if output_format == "json":
         return json.dumps([_object(rule) for rule in ordered], indent=2) + "\n"
     names = max((len(rule.name) for rule in ordered), default=0)
@@ -33,6 +36,11 @@ def _object(rule: RuleInfo) -> dict[str, object]:
         "on_by_default": rule.on_by_default,
         "summary": rule.summary,
     }
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell of a Markdown table."""
+    return text.replace("|", "\\|")
 
 
 def _groups(rule: RuleInfo) -> str:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from devlint.finding import Applicability
-from devlint.output import FORMATS, Display, progress, renderer, statistics
+from devlint.finding import Applicability, Group, RuleInfo
+from devlint.output import FORMATS, Display, progress, renderer, rules, statistics
 from devlint.output.concise import render
 
 
@@ -50,6 +50,30 @@ def test_statistics(make_report):
         "fixable_count": 1,
     }
     assert statistics.render([], "text") == ""
+
+
+RULES = [
+    RuleInfo("DEV402", "hardcoded-device-index", (Group.PORTABILITY,), "a | b"),
+    RuleInfo("DEV101", "discarded-transfer", (Group.BUG, Group.STYLE), "thrown away"),
+]
+
+
+def test_lists_of_rules():
+    assert rules.render(RULES, "text", Display()) == (
+        "+ DEV101  discarded-transfer      bug, style   thrown away\n"
+        "- DEV402  hardcoded-device-index  portability  a | b\n"
+    )
+    assert rules.render(RULES, "markdown", Display()).splitlines()[2:] == [
+        "| DEV101 | discarded-transfer | bug, style | thrown away |",
+        "| DEV402 | hardcoded-device-index | portability | a \\| b |",
+    ]
+    assert json.loads(rules.render(RULES, "json", Display()))[1] == {
+        "code": "DEV402",
+        "name": "hardcoded-device-index",
+        "groups": ["portability"],
+        "on_by_default": False,
+        "summary": "a | b",
+    }
 
 
 class Terminal(io.StringIO):
