@@ -459,7 +459,5 @@ def _same(one: ast.AST, other: ast.AST) -> bool:
 
 
 def _same_value(one: object, other: object) -> bool:
-    """Equal as constants: 1 is not True, 0.0 not -0.0, and a NaN is a NaN."""
-    if type(one) is not type(other):
-        return False
-    return repr(one) == repr(other) if isinstance(one, float | complex) else one == other
+    """Equal as constants: 1 is not True."""
+    return type(one) is type(other) and one == other

@@ -99,6 +99,11 @@ def test_selection(options, expected):
     assert enabled(**options) == expected
 
 
+def test_unused_noqa_is_off_whatever_group_it_has():
+    assert not Config().enabled("DEV904", Group.BUG)
+    assert Config(extend_select=("DEV904",)).enabled("DEV904", Group.BUG)
+
+
 def written(text, **options):
     Path("pyproject.toml").write_text(text, encoding="utf-8")
     return load_config(Path("pyproject.toml"), options, RULES)

@@ -90,7 +90,7 @@ class Source:
         line = self.text[start:end]
         if line.isascii():
             return min(start + max(utf8_column, 0), end)
-        return start + len(line.encode("utf-8", "surrogatepass")[: max(utf8_column, 0)].decode("utf-8", "ignore"))
+        return start + len(line.encode()[: max(utf8_column, 0)].decode(errors="ignore"))
 
     def location(self, offset: int) -> Location:
         """Row and column, both from 1 and in characters, of a character offset from 0; clamped to the text."""
@@ -190,7 +190,7 @@ def _declared_encoding(body: bytes) -> tuple[str, int]:
 
 def _codec_name(declared: str, row: int) -> str:
     """Python's name of a declared encoding, as its tokenizer normalizes it (`get_normal_name` in tokenizer.c)."""
-    name = declared[:12].lower().replace("_", "-")
+    name = declared.lower().replace("_", "-")
     if name == "utf-8" or name.startswith("utf-8-"):
         return "utf-8"
     if name in ("latin-1", "iso-8859-1", "iso-latin-1") or name.startswith(("latin-1-", "iso-8859-1-", "iso-latin-1-")):
