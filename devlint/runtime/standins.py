@@ -176,6 +176,7 @@ _MPS_ANSWERS: dict[str, Callable[..., Any]] = {
 
 # what torch.accelerator asks C++ (torch/csrc/DeviceAccelerator.cpp)
 _ACCELERATOR: dict[str, Callable[..., Any]] = {
+    "_accelerator_deviceCount": lambda machine: machine.count,  # torch 2.6
     "_accelerator_getAccelerator": lambda machine: torch.device(machine.kind),
     "_get_accelerator": lambda machine, check=None: torch.device(machine.kind if machine.count else "cpu"),
     "_accelerator_getDeviceIndex": _current,

@@ -55,8 +55,8 @@ def two_devices(first: object, second: object) -> RuntimeError:
 
 
 def checked_argument(common: object, place: object, argument: str, method: str) -> RuntimeError:
-    """aten/src/ATen/core/adaption.cpp, common_device_check_failure; reworded in torch 2.9."""
-    if VERSION >= (2, 9):
+    """aten/src/ATen/core/adaption.cpp, common_device_check_failure; reworded about torch 2.8, by public reports."""
+    if VERSION >= (2, 8):
         return RuntimeError(
             f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
             f"tensors on {common} (when checking argument in method {method})"

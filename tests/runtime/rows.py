@@ -90,7 +90,7 @@ def two(first: str, second: str) -> tuple[str, str]:
 
 def argument(name: str, place: str, others: str, method: str) -> tuple[str, str]:
     """The text of the check before a kernel, in the words of the version at hand."""
-    if VERSION >= (2, 9):
+    if VERSION >= (2, 8):
         text = (
             f"Expected all tensors to be on the same device, but got {name} is on {place}, different from other tensors "
             f"on {others} (when checking argument in method wrapper_CUDA_{method})"

@@ -119,7 +119,7 @@ def test_distributed_data_parallel_on_the_wrong_device() -> None:
     with one_process():
         dist.init_process_group("nccl")
         model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).to("cuda:0"), device_ids=[1])
-        with pytest.raises(RuntimeError, match="when checking argument .*wrapper_CUDA_addmm"):
+        with pytest.raises(RuntimeError, match="wrapper_CUDA_addmm"):
             model(X)
 
 
