@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,8 @@ class Context:
     names: Names
     inference: Inference
     target_torch: tuple[int, int] = TORCH_NOW
+    claims: dict[ast.AST, str] = field(default_factory=dict)
+    """Nodes at which a rule speaks before a more general one, with its code. A rule enters them in `suspects`."""
 
     @cached_property
     def module(self) -> cst.Module:

@@ -40,6 +40,8 @@ class Use(Enum):
     """`.to(...)`, `.cuda()`, `.cpu()`; `node` is the call."""
     TENSOR = auto()
     """It is used as a tensor."""
+    SHAPED = auto()
+    """A method gave another tensor on the same device (`squeeze`, `half`), which is followed in its place."""
     GENERATOR = auto()
     """The state of a random number generator, which must be on the CPU."""
     ASKED = auto()
@@ -70,7 +72,8 @@ class Fate:
 
     sinks: list[Sink] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    """The names that it itself has on the way, and the keys of its items."""
 
     def has(self, *uses: Use) -> bool:
         return any(sink.use in uses for sink in self.sinks)
@@ -129,12 +132,13 @@ _ASKING = _set(
 )
 _HOST = frozenset({"numpy", "tolist", "item"})
 _TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
-_CASTS = _set(
+_SHAPING = _set(
     """
-    float half double bfloat16 long int type_as squeeze transpose view reshape mean std sum max min abs sqrt pow
-    matmul t T data
+    clone detach contiguous squeeze unsqueeze view reshape transpose permute t flatten float half double bfloat16 long
+    int flip narrow repeat chunk
     """
 )
+_CASTS = _set("type_as mean std sum max min abs sqrt pow matmul T data")
 _MODULE_PROOF = _set(
     """
     eval parameters named_parameters buffers named_buffers modules named_modules children named_children
@@ -252,9 +256,13 @@ class Follower:
             return self.is_proven_module(receiver.value, call)
         return self._only_a_module_could(receiver, call)
 
-    def is_optimizer(self, receiver: ast.expr) -> bool:
-        value = self._inference.value(receiver)
-        return value.kind == v.OPTIMIZER and self._keeps_method(value)
+    def takes_no_place(self, call: ast.Call) -> bool:
+        """Whether `receiver.load_state_dict(...)` is that of torch's modules or optimizers, which takes no device."""
+        assert isinstance(call.func, ast.Attribute)
+        value = self._inference.value(call.func.value)
+        if value.kind == v.OPTIMIZER:
+            return self._keeps_method(value)
+        return (value.is_module or value.kind == v.UNKNOWN) and self.is_proven_module(call.func.value, call)
 
     def _keeps_method(self, value: v.Value) -> bool:
         """Whether a class of the file has not written its own load_state_dict."""
@@ -398,7 +406,7 @@ class _Run:
         mood = track.mood
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and mood is _Mood.ANY:
             text = key.value
-            self._fate.keys.add(text)
+            self._fate.names.add(text)
             if _NUMBER_KEYS.fullmatch(text):
                 mood = _Mood.NUMBER
             elif _GENERATOR_KEYS.fullmatch(text):
@@ -440,8 +448,9 @@ class _Run:
             self._end(Use.MOVED, call, track)
         elif name in _MODULE_USES:
             self._end(Use.MODEL, call, track)
-        elif name in ("clone", "detach", "contiguous"):
-            self._end(Use.TENSOR, call, track)
+        elif name in _SHAPING:
+            self._end(Use.SHAPED if track.mood is _Mood.ANY else Use.VALUE, call, track)
+            self.push(call, track)
         elif name in _CASTS or name in self._facts.only_tensor or name in self._facts.tensor_like:
             if track.mood is _Mood.ANY:
                 self._end(Use.TENSOR, call, track)
@@ -532,13 +541,15 @@ class _Run:
             scope = home.defining(container.id) if home is not None else None
             if scope is None:
                 return False
-            self._fate.words.add(container.id)
+            self._fate.names.add(container.id)
+            if any(isinstance(bound, ast.arg) for bound in scope.bound.get(container.id, ())):
+                self._end(Use.STORED, container, track)
             for read in self._follower.reads(container.id, scope, frozenset()):
                 if read is not container:
                     self.push(read, track)
             return True
         if isinstance(container, ast.Attribute):
-            self._fate.words.add(container.attr)
+            self._fate.names.add(container.attr)
             reads = [read for read in self._follower.reads_of_attribute(container) if read is not container]
             for attribute in reads:
                 self.push(attribute, track)
@@ -564,7 +575,7 @@ class _Run:
             return
         scope = self._context.names.scope_of.get(function)
         inner = _Track(node, track.mood, (*track.calls, call))
-        self._fate.words.add(parameter.arg)
+        self._fate.names.add(parameter.arg)
         for read in self._follower.reads(parameter.arg, scope, frozenset([parameter])):
             self.push(read, inner)
 
@@ -627,7 +638,7 @@ class _Run:
     def _bind(self, target: ast.expr, track: _Track, value: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
             if track.mood is _Mood.ANY:
-                self._fate.words.add(target.id)
+                self._fate.names.add(target.id)
             for read in self._follower.reads_of_name(target):
                 self.push(read, track)
         elif isinstance(target, ast.Starred):
@@ -653,7 +664,7 @@ class _Run:
             self._end(Use.TENSOR, target, track)
             return
         if track.mood is _Mood.ANY:
-            self._fate.words.add(target.attr)
+            self._fate.names.add(target.attr)
         if not (isinstance(target.value, ast.Name) and target.value.id in ("args", "opt", "config", "cfg")):
             self._end(Use.STORED, target, track)
         for read in self._follower.reads_of_attribute(target):

@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from devlint.checks import rewrite
 from devlint.checks.context import Context
-from devlint.checks.fate import Fate, Follower, Use, words_of
+from devlint.checks.fate import Fate, Use, words_of
 from devlint.checks.loading import Load
+from devlint.finding import Edit, Fix
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
+from devlint.syntax.lazy import cst
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -35,7 +38,8 @@ _NO_WEIGHTS = _set(
     vocab vocabulary vocabs args argument arguments config cfg stats stat statistics metric metrics scheduler
     dataset datasets data feature features feats feat label labels target targets mel pitch energy spec audio wav
     split splits index idx history results result cache cached sample samples tokenizer tokens token dictionary
-    corpus graph graphs edges meta metadata hparams lexicon train valid test val image images batch
+    corpus graph graphs edges meta metadata hparams lexicon groups rng random
+    states train valid test val image images batch
     """
 )
 _HOST_CLASSES = re.compile(
@@ -51,14 +55,26 @@ def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
         return True
     if fate.sinks and fate.only(Use.NUMBERS, Use.VALUE, Use.ASKED, Use.GENERATOR, Use.HOST):
         return False
-    words = words_of(fate.words) | _words_of_source(context, load.source)
-    keys = words_of(fate.keys)
-    weights = bool((words | keys) & _WEIGHTS)
-    if fate.has(Use.HOST) or (words & _NO_WEIGHTS and not weights):
+    used = fate.has(Use.TENSOR, Use.SHAPED, Use.MOVED)
+    if fate.has(Use.HOST) or (fate.has(Use.GENERATOR) and not used):
         return False
-    if fate.has(Use.TENSOR, Use.MOVED):
+    if used and _in_module(context, load.call):
         return True
-    return weights and not fate.has(Use.VALUE) and fate.has(Use.PASSED, Use.RETURNED, Use.STORED, Use.SAVED, Use.OTHER)
+    names = words_of(fate.names)
+    words = names | words_of(fate.words) | _words_of_source(context, load.source)
+    for spoken in (names, words):
+        if spoken & _NO_WEIGHTS and not spoken & _WEIGHTS:
+            return False
+    if used:
+        return True
+    vague = (Use.PASSED, Use.RETURNED, Use.STORED, Use.SAVED, Use.OTHER)
+    return bool(words & _WEIGHTS) and not fate.has(Use.VALUE) and fate.has(*vague)
+
+
+def _in_module(context: Context, call: ast.Call) -> bool:
+    """Whether a load stands in a class of modules: what it uses as tensors belongs to the model."""
+    home = next((above for above in context.ancestors(call) if isinstance(above, ast.ClassDef)), None)
+    return home is not None and context.inference.classes.kind(home) in v.MODULE_KINDS
 
 
 def _words_of_source(context: Context, source: ast.expr | None, depth: int = 0) -> set[str]:
@@ -93,12 +109,12 @@ def definitions(context: Context, name: ast.Name) -> Iterator[ast.expr]:
 
 def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
     """Loads that are right as they are: in tests and data sets, files of this run, behind a check of the device."""
-    if _TEST_FILE.search(context.source.path) or _in_test(context, load.call):
+    if is_left_to_tests(context, load, fate):
         return True
     feeds = fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL)
-    if not feeds and (_in_host_class(context, load.call) or _is_own_bytes(context, load)):
-        return True
     if load.is_lightning and not _leaves_trainer(context, fate):
+        return True
+    if not feeds and _is_own_data(context, load):
         return True
     return _is_round_trip(context, load) or _is_guarded(context, load.call)
 
@@ -136,6 +152,23 @@ def _is_own_bytes(context: Context, load: Load) -> bool:
             names = {part.func.attr for part in parts if isinstance(part.func, ast.Attribute)}
             return not names & {"read", "read_bytes", "get", "getvalue"} or "numpy" in names
     return False
+
+
+def _is_own_data(context: Context, load: Load) -> bool:
+    """Whether what is loaded becomes the attribute that the same class saves with `torch.save`: data of its own."""
+    statement = context.inference.parents.get(load.call)
+    home = next((above for above in context.ancestors(load.call) if isinstance(above, ast.ClassDef)), None)
+    if home is None or not isinstance(statement, ast.Assign):
+        return False
+    stored = {ast.unparse(target) for target in statement.targets if isinstance(target, ast.Attribute)}
+    return any(
+        isinstance(node, ast.Call)
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Attribute)
+        and ast.unparse(node.args[0]) in stored
+        and context.name_of(node.func) == "torch.save"
+        for node in (ast.walk(home) if stored else ())
+    )
 
 
 def _leaves_trainer(context: Context, fate: Fate) -> bool:
@@ -242,16 +275,18 @@ class Choice:
     reason: str = ""
 
 
-_HARMLESS = (Use.ASKED, Use.VALUE, Use.GENERATOR, Use.NUMBERS)
+_HARMLESS = (Use.ASKED, Use.VALUE, Use.GENERATOR, Use.NUMBERS, Use.SHAPED)
 
 
-def choose(context: Context, load: Load, fate: Fate, follower: Follower) -> Choice:
+def choose(context: Context, load: Load, fate: Fate) -> Choice:
     """Where to put what is loaded: on the CPU where it is copied on anyway, else where the program moves its model."""
     if not load.is_script and not load.is_lightning:
         feeds = fate.has(Use.STATE, Use.LIKELY_STATE)
         if feeds and fate.only(Use.STATE, *_HARMLESS):
             return Choice('"cpu"', True)
-        if feeds and fate.only(Use.STATE, Use.LIKELY_STATE, *_HARMLESS, Use.OTHER) and not _vague(fate):
+        if feeds and fate.only(Use.STATE, Use.LIKELY_STATE, *_HARMLESS):
+            return Choice('"cpu"')
+        if fate.has(Use.MOVED) and fate.only(Use.MOVED, *_HARMLESS) and all(_to_host(sink.node) for sink in fate.sinks):
             return Choice('"cpu"')
     if fate.has(Use.GENERATOR):
         return Choice(reason="it holds the state of a random number generator, which must stay on the CPU")
@@ -261,8 +296,10 @@ def choose(context: Context, load: Load, fate: Fate, follower: Follower) -> Choi
     return Choice(reason=_why_not(fate))
 
 
-def _vague(fate: Fate) -> bool:
-    return sum(sink.use is Use.OTHER for sink in fate.sinks) > 0
+def _to_host(node: ast.AST) -> bool:
+    """Whether a sink, if it is a transfer, is `.cpu()`."""
+    attribute = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return attribute not in ("to", "cuda", "xpu", "mps", "npu")
 
 
 def _why_not(fate: Fate) -> str:
@@ -412,3 +449,39 @@ def dominates(context: Context, target: ast.AST, call: ast.AST) -> bool:
             return statement in body and child in body and body.index(statement) < body.index(child)
         child = above
     return False
+
+
+def fix_for(context: Context, node: cst.Call, load: Load, choice: Choice) -> Fix | None:
+    """Say `map_location` in a call, in place of what is said of it there."""
+    if not choice.text:
+        return None
+    edit: Edit | None
+    if load.given is not None and any(part is load.given for part in ast.walk(load.call)):
+        edit = rewrite.replace(context, load.given, choice.text) if context.editable(load.given) else None
+    else:
+        edit = rewrite.add_keyword(context, node, load.keyword, choice.text)
+    if edit is None:
+        return None
+    title = f"Load onto `{choice.text}`" if choice.text != '"cpu"' else "Load onto the CPU, from where it is copied on"
+    return rewrite.safe(title, edit) if choice.safe else rewrite.unsafe(title, edit)
+
+
+def is_left_to_tests(context: Context, load: Load, fate: Fate) -> bool:
+    """Loads in tests and in what prepares data: what they read is made where they run."""
+    if _TEST_FILE.search(context.source.path) or _in_test(context, load.call):
+        return True
+    feeds = fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL)
+    return not feeds and (_in_host_class(context, load.call) or _is_own_bytes(context, load))
+
+
+def rank_device_for(context: Context, load: Load) -> str | None:
+    """The device variable of this process: the one that the function's modules and tensors move to."""
+    scope = context.inference.owner(load.call)
+    texts = {
+        text
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+        for text in [_device_argument(context, node, load)]
+        if text is not None
+    }
+    return texts.pop() if len(texts) == 1 else None

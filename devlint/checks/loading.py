@@ -197,3 +197,12 @@ def _defaults_to_none(function: ast.FunctionDef | ast.AsyncFunctionDef, paramete
 def is_nowhere(load: Load) -> bool:
     """Whether a load is told no place: no `map_location`, or a literal None."""
     return load.given is None or (isinstance(load.given, ast.Constant) and load.given.value is None)
+
+
+def calls_of(context: Context) -> Iterator[Load]:
+    """The loads of a file, those of a helper's callers included."""
+    for node in ast.walk(context.tree):
+        if isinstance(node, ast.Call):
+            load = load_of(context, node)
+            if load is not None:
+                yield load
