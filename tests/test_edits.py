@@ -160,7 +160,7 @@ RIGHT = {
     "header to another": "<if x|while y>:\n    a\n    b\n",
     "block around": "a\n<|with q:\n    >b\n<|    >c\nd\n",
     "block around, indented": "if x:\n<|    with q:\n    >    b\n<|    >    c\n    d\n",
-    "value becomes target": "x.y<| = 1>\n",
+    "value becomes target": "x<| = 1>\n",
     "decorator": "@f(<1|2>)\ndef g(x): return x\n",
     "decorator dropped": "<@f\n|>def g(x):\n    return x\n",
     "default": "def g(x, d=<0|None>, *, e=1):\n    return x\n",
