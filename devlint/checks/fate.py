@@ -48,6 +48,8 @@ class Use(Enum):
     """Looked at, printed, measured: where it lives does not matter."""
     VALUE = auto()
     """Used as a number or text."""
+    MAYBE_VALUE = auto()
+    """A result by its key (`best_acc`), which may be a number or a tensor, handed on."""
     HOST = auto()
     """Read as an array or list, which only a tensor on the CPU can be."""
     PASSED = auto()
@@ -329,6 +331,8 @@ class _Run:
         vague = (Use.PASSED, Use.RETURNED, Use.STORED, Use.SAVED, Use.OTHER, Use.LIKELY_STATE, Use.STATE)
         if track.mood is _Mood.NUMBER and use in vague:
             use = Use.VALUE
+        elif track.mood is _Mood.MAYBE and use in vague:
+            use = Use.MAYBE_VALUE
         self._fate.sinks.append(Sink(use, node))
 
     def _step(self, track: _Track) -> None:
@@ -588,9 +592,18 @@ class _Run:
             return
         self._fate.words.add(getattr(function, "name", ""))
         self._annotation(getattr(function, "returns", None))
-        self._end(Use.RETURNED, above, track)
-        for call in self._follower.callers(function):
+        calls = list(self._follower.callers(function))
+        if not (calls and self._is_private(function)):
+            self._end(Use.RETURNED, above, track)
+        for call in calls:
             self.push(call, track)
+
+    def _is_private(self, function: ast.AST) -> bool:
+        """Whether nobody outside the file calls a function: a nested one, or one with an underscore."""
+        name = getattr(function, "name", "")
+        if not isinstance(self._inference.owner(function), ast.Module):
+            return True
+        return name.startswith("_") and not name.startswith("__")
 
     _in_Yield = _in_YieldFrom = _in_Return
 

@@ -173,7 +173,7 @@ def _is_own_data(context: Context, load: Load) -> bool:
 
 def _leaves_trainer(context: Context, fate: Fate) -> bool:
     """Whether a Lightning module is used outside a Trainer, which moves it itself."""
-    return fate.has(Use.MODEL, Use.TENSOR)
+    return fate.has(Use.MODEL, Use.TENSOR, Use.MOVED)
 
 
 def _is_round_trip(context: Context, load: Load) -> bool:
@@ -284,7 +284,7 @@ def choose(context: Context, load: Load, fate: Fate) -> Choice:
         feeds = fate.has(Use.STATE, Use.LIKELY_STATE)
         if feeds and fate.only(Use.STATE, *_HARMLESS):
             return Choice('"cpu"', True)
-        if feeds and fate.only(Use.STATE, Use.LIKELY_STATE, *_HARMLESS):
+        if feeds and fate.only(Use.STATE, Use.LIKELY_STATE, Use.MAYBE_VALUE, Use.STORED, *_HARMLESS):
             return Choice('"cpu"')
         if fate.has(Use.MOVED) and fate.only(Use.MOVED, *_HARMLESS) and all(_to_host(sink.node) for sink in fate.sinks):
             return Choice('"cpu"')

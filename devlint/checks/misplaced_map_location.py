@@ -39,6 +39,9 @@ class MisplacedMapLocation(Rule):
             follower = follower or Follower(self.context)
             if follower.takes_no_place(node):
                 self._found.add(node)
+                inner = self._load_behind(_state(node))
+                if inner is not None:
+                    self.context.claims[inner] = self.info.code
         return bool(self._found)
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -47,8 +50,9 @@ class MisplacedMapLocation(Rule):
             return
         argument = next(a for a in node.args if a.keyword is not None and a.keyword.value == "map_location")
         fix, no_fix = self._fix(node, call, argument)
+        start, _ = self.context.span(argument)
         self.report(
-            argument.keyword or argument,
+            (start, start + len("map_location")),
             f"`load_state_dict` has no `map_location`: {_ERROR}; it belongs to the `torch.load`",
             fix=fix,
             no_fix=no_fix,
@@ -56,8 +60,7 @@ class MisplacedMapLocation(Rule):
 
     def _fix(self, node: cst.Call, call: ast.Call, argument: cst.Arg) -> tuple[Fix | None, str | None]:
         context = self.context
-        state = next((k.value for k in call.keywords if k.arg == "state_dict"), call.args[0] if call.args else None)
-        inner = self._load_behind(state)
+        inner = self._load_behind(_state(call))
         if inner is None:
             return None, "where the state dict is loaded is not seen here"
         load = load_of(context, inner)
@@ -125,3 +128,8 @@ class MisplacedMapLocation(Rule):
         if self._nodes is None:
             self._nodes = {target: node for node, target in self.context.pairs.items() if isinstance(node, cst.Call)}
         return self._nodes.get(call)
+
+
+def _state(call: ast.Call) -> ast.expr | None:
+    """The state dict that `load_state_dict` is given."""
+    return next((k.value for k in call.keywords if k.arg == "state_dict"), call.args[0] if call.args else None)
