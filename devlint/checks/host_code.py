@@ -8,6 +8,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 
 _NAMES = ("collate", "preprocess", "worker", "onnx")
+_CLASSES = ("dataset", "collator", "collate", "imageprocessor", "imageprocessorfast", "featureextractor", "tokenizer")
 _TRANSFORMS = ("torchvision.transforms.", "albumentations.", "monai.transforms.", "torchio.")
 
 
@@ -21,6 +22,8 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
         return True  # runs only while a model is exported, which happens on the CPU
     for above in context.inference.ancestors(owner):
         if isinstance(above, ast.ClassDef):
+            if above.name.lower().endswith(_CLASSES):
+                return True
             classes = context.inference.classes
             if classes.kind(above) == v.DATASET or classes.method(above, "__getitem__") is not None:
                 return True

@@ -199,24 +199,21 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
         dims = _result_dims(last, row, tensors, arguments)
         return Value(kind=returns, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
     place = _place_by_rule(evaluator, node, str(place_rule), row, arguments)
-    dims = _dims(name, node) if place_rule == "factory" or row.get("data") else row.get("dims")
+    dims = _dims(name, arguments) if place_rule == "factory" or row.get("data") else row.get("dims")
     return Value(kind=returns, place=place, ids=frozenset([node]), origin=origin, dims=dims)
 
 
-def _dims(name: str, node: ast.Call) -> int | None:
-    """0 where a factory plainly makes a 0-dim tensor: `torch.tensor(0.0)`, `torch.zeros(())`."""
+def _dims(name: str, arguments: Arguments) -> int | None:
+    """How many dimensions a factory's tensor has, where its arguments show it: `torch.tensor(0.0)` has none."""
     last = name.rsplit(".", 1)[-1]
-    if not node.args:
-        return None
-    first = node.args[0]
-    if last in ("tensor", "as_tensor", "scalar_tensor"):
-        inner = first.operand if isinstance(first, ast.UnaryOp) else first
-        number = isinstance(inner, ast.Constant) and isinstance(inner.value, int | float)
-        called = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in ("float", "int", "len")
-        return 0 if number or called else None
     if last in ("arange", "linspace", "logspace", "range", "randperm"):
         return 1
-    return 0 if isinstance(first, ast.Tuple) and not first.elts else None
+    if not arguments.positional:
+        return None
+    expression, value = arguments.positional[0]
+    if last in ("tensor", "as_tensor", "scalar_tensor"):
+        return 0 if value.kind == v.NUMBER else None
+    return 0 if isinstance(expression, ast.Tuple) and not expression.elts else None
 
 
 def _result_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arguments) -> int | None:
@@ -239,10 +236,12 @@ def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, ar
         return NOWHERE_KNOWN
     if rule in ("like", "first"):
         first = arguments.positional[0][1] if arguments.positional else None
-        if first is None or first.kind == v.UNKNOWN:
-            return NOWHERE_KNOWN
-        follows = first.is_tensor or first.is_module or first.kind == v.TENSORS
-        return evaluator.state.place_of(first) if follows else evaluator.state.default
+        if first is not None and (first.is_tensor or first.is_module or first.kind == v.TENSORS):
+            return evaluator.state.place_of(first)
+        # `as_tensor(x)` of what may be a tensor stays with it; nobody copies a tensor by `tensor(x)`, which warns.
+        copies = row.get("data") and not row.get("view")
+        plain = row.get("data") and first is not None and first.kind != v.UNKNOWN
+        return evaluator.state.default if copies or plain else NOWHERE_KNOWN
     if rule == "factory":
         if device is not None and device[1].kind != v.NOTHING:
             return NOWHERE_KNOWN

@@ -128,7 +128,10 @@ class Classes:
             if value is not None:
                 return value
             result = v.join_all(self._inference.run(method).returned)
-            return replace(result, place=Place(key=("property", method)), ids=frozenset([method]))
+            if result.place.device:
+                return result
+            tag = "property" if result.kind in (v.DEVICE, v.TEXT, v.UNKNOWN) else "at"
+            return replace(result, place=Place(key=(tag, method)), ids=frozenset([method]))
         return Value(kind=v.FUNCTION, node=method, ids=frozenset([method]))
 
     def assignments(self, node: ast.ClassDef) -> dict[str, set[ast.AST]]:

@@ -203,7 +203,11 @@ class Inference:
             return None
         name = self._annotation_name(node, home)
         if name is None:
-            return None
+            plain = {"int": v.NUMBER, "float": v.NUMBER, "bool": v.NUMBER, "str": v.TEXT}.get(_last(node))
+            if plain is None:
+                return None
+            place = Place(key=("named by", frozenset([target])), text=getattr(target, "arg", ""))
+            return Value(kind=plain, ids=frozenset([target]), place=place if plain == v.TEXT else NOWHERE_KNOWN)
         name = self.facts.canonical(name)
         row = self.facts.cls(name)
         kind = "device" if name == "torch.device" else str(row.get("kind")) if row else None
@@ -240,6 +244,32 @@ class Inference:
             place = NOWHERE_KNOWN
         origin = Origin(f"made by {callee.node.name}", node.lineno, node, node)
         return Value(kind=kind, node=callee.node, ids=frozenset([node]), place=place, origin=origin)
+
+    def passed(self, argument: ast.arg, function: Function) -> list[Value]:
+        """What the calls in this file pass for an argument of a function or method of the file."""
+        method = isinstance(self.parents.get(function), ast.ClassDef)
+        positional = [*function.args.posonlyargs, *function.args.args]
+        position = positional.index(argument) if argument in positional else None
+        found = []
+        for call in self._calls.get(function.name, ()):
+            offset = 1 if method and isinstance(call.func, ast.Attribute) else 0
+            named = [keyword.value for keyword in call.keywords if keyword.arg == argument.arg]
+            if named:
+                found.append(self.value(named[0]))
+            elif position is not None and 0 <= position - offset < len(call.args):
+                given = call.args[: position - offset + 1]
+                if not any(isinstance(one, ast.Starred) for one in given):
+                    found.append(self.value(given[-1]))
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of the file by the last part of what they call."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                found.setdefault(_last(node.func), []).append(node)
+        return found
 
     def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
         """What calling a function of the same file gives: its annotation, or what it returns, where that is fixed."""
@@ -315,7 +345,7 @@ class Inference:
 
     def meet(self, evaluator: Evaluator, node: ast.expr, tensors: Sequence[Operand], row: Row) -> Place:
         """Tensors come together in one operation: note it, and say where the result lives."""
-        if not tensors:
+        if not tensors or (all(value.dims == 0 for _, value in tensors) and _more_may_meet(evaluator, node)):
             return NOWHERE_KNOWN
         if len(tensors) > 1:
             evaluator.meetings[node] = Meeting(node, tuple(tensors), row)
@@ -354,6 +384,16 @@ class Inference:
         """The top-level packages that the file imports."""
         scopes = self.names.scope_of.values()
         return frozenset(name.split(".")[0] for scope in scopes for found in scope.imports.values() for name in found)
+
+
+def _more_may_meet(evaluator: Evaluator, node: ast.expr) -> bool:
+    """Whether an operand of unknown kind, which may be a tensor elsewhere, decides where an operation's result is."""
+    if isinstance(node, ast.Call):
+        parts: list[ast.expr] = [*node.args, *(keyword.value for keyword in node.keywords)]
+        parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    else:
+        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return any(evaluator.values.get(part, ANYTHING).kind == v.UNKNOWN for part in parts)
 
 
 def is_unpacked(value: Value) -> bool:

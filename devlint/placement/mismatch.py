@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from devlint.placement import values as v
 from devlint.placement.calls import Operand
 from devlint.placement.evaluate import Evaluator, Meeting
-from devlint.placement.infer import Inference
+from devlint.placement.infer import FUNCTIONS, Inference
 from devlint.placement.values import Place, Value
 
 
@@ -103,7 +103,17 @@ def _is_away(inference: Inference, run: Evaluator, value: Value) -> bool:
     if place.key is None or place.key in run.on_host:
         return False
     tag, of = place.key[:2] if isinstance(place.key, tuple) else ("", None)
-    return isinstance(of, ast.arg) and value.is_tensor if tag == "at" else tag in _CHOSEN
+    if tag != "at":
+        return tag in _CHOSEN
+    function = run.owner
+    if not (isinstance(of, ast.arg) and value.is_tensor and isinstance(function, FUNCTIONS)):
+        return False
+    return not any(_on_host(one) for one in inference.passed(of, function))
+
+
+def _on_host(value: Value) -> bool:
+    """Whether a value, in one of its possibilities, is on the CPU."""
+    return any(one.place.is_cpu for one in value.possibilities())
 
 
 def _on_two_accelerators(one: Value, other: Value) -> bool:
