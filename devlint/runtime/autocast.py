@@ -91,8 +91,11 @@ def _upcast(values: Any) -> Any:
 
 
 @contextmanager
-def like(machine: Machine, func: Any) -> Iterator[Callable[[Any], Any]]:
-    """Call under the device's autocast; yields what to do to the arguments first."""
+def like(machine: Machine, func: Any, cache: bool = True) -> Iterator[Callable[[Any], Any]]:
+    """Call under the device's autocast; yields what to do to the arguments first.
+
+    Without `cache` weights are cast anew: a cast that comes from the cache does not say where its weight lies.
+    """
     if not torch.is_autocast_enabled(machine.kind):
         yield _same
         return
@@ -100,10 +103,13 @@ def like(machine: Machine, func: Any) -> Iterator[Callable[[Any], Any]]:
         yield _upcast
         return
     enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    kept = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(kept and cache)
     torch.set_autocast_enabled("cpu", True)
     torch.set_autocast_dtype("cpu", torch.get_autocast_dtype(machine.kind))
     try:
         yield _same
     finally:
+        torch.set_autocast_cache_enabled(kept)
         torch.set_autocast_enabled("cpu", enabled)
         torch.set_autocast_dtype("cpu", dtype)

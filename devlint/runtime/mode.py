@@ -128,8 +128,7 @@ class SimulationMode(TorchFunctionMode):
         machine = self.machine
         found: list[torch.device | None] = []
         places(machine, args, found)
-        if kwargs:
-            places(machine, kwargs.values(), found)
+        places(machine, kwargs.values(), found)
         distinct = set(found)
         if distinct == {None} or not distinct:
             if func in DRAWS:
@@ -138,7 +137,8 @@ class SimulationMode(TorchFunctionMode):
         if machine.in_engine:
             distinct.discard(None)
         if len(distinct) > 1:
-            return mixed.call(machine, func, args, kwargs)
+            with autocast.like(machine, func, cache=False) as cast:
+                return mixed.call(machine, func, cast(args), cast(kwargs))
         return self.on(distinct.pop(), func, args, kwargs)
 
     def on(self, place: torch.device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

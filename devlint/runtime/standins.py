@@ -312,6 +312,11 @@ def _parameter(patches: Patches) -> None:
     patches.set(torch.nn.Parameter, "__new__", staticmethod(new))
 
 
+def _uncompiled(machine: Machine, model: Any = None, **how: Any) -> Any:
+    """torch.compile, as a call and as a decorator with arguments, which leaves things as they are."""
+    return (lambda function: function) if model is None else model
+
+
 def _script(original: Any) -> Any:
     """torch.jit.script, which leaves plain functions as they are."""
 
@@ -349,7 +354,12 @@ def install(patches: Patches) -> None:
     _parameter(patches)
     # without cuDNN in the build torch warns at every recurrent layer on a device
     patches.stand_in(torch.backends.cudnn, "is_acceptable", lambda machine, tensor: False, "cuda")
+    # compiled code would run out of sight too; uncompiled it does the same
+    patches.stand_in(torch, "compile", _uncompiled)
+    patches.stand_in(torch.nn.Module, "compile", lambda machine, module, *args, **kwargs: None)
     # a scripted function would run out of sight, in C++; unscripted it does the same
     patches.set(torch.jit, "script", _script(torch.jit.script))
+    for attribute in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        patches.stand_in(torch.cuda.nvtx, attribute, lambda machine, *args: 0)
     # tells the allocator about a stream; C++ would not take the stand-in for one
     patches.stand_in(torch.Tensor, "record_stream", lambda machine, tensor, stream: None)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _CPU = torch.device("cpu")
 _CONSTRUCTORS = frozenset(default_device._device_constructors())
 _FROM_DATA = frozenset([torch.tensor, torch.as_tensor, torch.asarray])
+# constructors that lie where the tensors lie that they are made of
+_FROM_PARTS = frozenset(
+    getattr(torch, f"sparse_{layout}_tensor") for layout in ("coo", "csr", "csc", "bsr", "bsc", "compressed")
+)
 
 
 # getters
@@ -245,7 +249,7 @@ def factory(mode: SimulationMode, func: Any, args: Args, kwargs: Kwargs) -> Any:
     place, real = (None, _CPU)
     if device is not None:
         place, real = machine.resolve(device)
-    elif source is not None and func not in _CONSTRUCTORS:
+    elif source is not None and (func not in _CONSTRUCTORS or func in _FROM_PARTS):
         place = machine.place(source)
         with torch._C.DisableTorchFunction():
             real = source.device

@@ -279,6 +279,7 @@ ROWS = [
         error=runtime("legacy constructor expects device type: cpu but device type: cuda was passed"), source=LEGACY),
     Row("CUDA legacy constructor", "r = torch.cuda.FloatTensor([1.0, 2.0])", GPU, source="doc/tensors.html"),
     Row("windows", "r = torch.hann_window(5, device=D)", GPU),
+    Row("sparse tensor of device parts", "r = torch.sparse_coo_tensor(ic[None], c[0, :2], (4,)).to_dense()", GPU, source="doc/generated/torch.sparse_coo_tensor.html"),
     Row("sparse", "r = torch.eye(3, device=D).to_sparse().to_dense()", GPU),
     # views, in place, copies
     Row("views stay", "r = c.t()[1:].reshape(-1)", GPU),
@@ -330,6 +331,7 @@ ROWS = [
         "assert t.dtype == torch.float32; r = t", GPU, source="doc/amp.html, CUDA ops that autocast to float32", values=False),
     Row("autocast leaves CPU tensors alone", "with torch.autocast('cuda', dtype=torch.bfloat16):\n    t = linear()(h)\nassert t.dtype == torch.float32; r = t",
         CPU, source="aten/src/ATen/autocast_mode.cpp: one key for each device"),
+    Row("autocast, input on the host", "m = linear().to(D)\nwith torch.autocast('cuda', dtype=torch.float16):\n    m(c)\n    m(h)", error=argument("mat1", CPU, GPU, "addmm"), source=CHECK),
     Row("autocast of a torch.device", "with torch.autocast(torch.device(D)):\n    pass", error=("ValueError", "Expected `device_type` of type `str`"),
         source="torch/amp/autocast_mode.py"),
     # sequences

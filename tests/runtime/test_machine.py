@@ -278,6 +278,20 @@ def test_torch_func_keeps_places() -> None:
         assert (str(grad.device), grad.tolist()) == ("cuda:0", [0.0, 2.0, 4.0])
 
 
+def test_compiled_and_scripted_functions_are_seen() -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    with simulate():
+        for function in (torch.compile(double), torch.compile(fullgraph=True)(double), torch.jit.script(double)):
+            assert str(function(torch.ones(2, device="cuda")).device) == "cuda:0"
+        layer = nn.Linear(2, 2).cuda()
+        layer.compile()
+        assert torch.compile(layer) is layer
+        with pytest.raises(RuntimeError, match="mat1 is on cpu|argument mat1"):
+            layer(torch.ones(1, 2))
+
+
 def test_amp_with_a_scaler() -> None:
     with simulate():
         layer = nn.Linear(4, 2).cuda()
