@@ -168,11 +168,12 @@ class Follower:
             elif isinstance(node, ast.Call):
                 self._calls.setdefault(_last(node.func), []).append(node)
 
-    def follow(self, start: ast.expr) -> Fate:
-        """The fate of what `start` gives."""
+    def follow(self, way: tuple[ast.Call, ...]) -> Fate:
+        """The fate of what the last of these calls gives, if each of them is made in the function that the one before
+        it calls."""
         fate = Fate()
         run = _Run(self, fate)
-        run.push(start)
+        run.push(way[-1], _Track(way[-1], calls=way[:-1]))
         run.finish()
         return fate
 

@@ -45,7 +45,7 @@ class LoadOnWrongGpu(Rule):
             follower = follower or Follower(context)
             if not _in_each_process(context, load.call, follower) or _for_one_rank(context, load.call):
                 continue
-            fate = follower.follow(load.call)
+            fate = follower.follow(load.way)
             if holds_tensors(load, fate, context) and not is_left_to_tests(context, load, fate):
                 self._found[load.call] = (load, fate, where)
                 context.claims[load.call] = self.info.code

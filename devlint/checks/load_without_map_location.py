@@ -33,7 +33,7 @@ class LoadWithoutMapLocation(Rule):
         follower = Follower(context) if loads else None
         for load in loads:
             assert follower is not None
-            fate = follower.follow(load.call)
+            fate = follower.follow(load.way)
             if holds_tensors(load, fate, context) and not is_left_alone(context, load, fate):
                 self._found[load.call] = (load, fate)
         return bool(self._found)

@@ -28,7 +28,8 @@ _DEEP = 3
 class Load:
     """One call that loads. `given` is what stands for `map_location`, None where nothing does.
 
-    `keyword` is the name under which a fix adds it; `partial` the `functools.partial` that the call goes through.
+    `keyword` is the name under which a fix adds it; `way` the calls from this one through the file's helpers down to
+    the library's, where the tensors come from.
     """
 
     call: ast.Call
@@ -36,6 +37,7 @@ class Load:
     source: ast.expr | None
     given: ast.expr | None
     keyword: str = _PARAMETER
+    way: tuple[ast.Call, ...] = ()
 
     @property
     def is_lightning(self) -> bool:
@@ -92,7 +94,7 @@ def _library_load(context: Context, call: ast.Call, name: str, row: Mapping[str,
         given = given if given is not None else _argument(bound, _PARAMETER, None)
     if source is None:
         source = next((keyword.value for keyword in call.keywords if keyword.arg in _SOURCES), None)
-    return Load(call, name, source, given)
+    return Load(call, name, source, given, way=(call,))
 
 
 _SOURCES = ("f", "url", "checkpoint_path", "filename")
@@ -116,37 +118,24 @@ def _helper_load(context: Context, call: ast.Call, depth: int) -> Load | None:
     function = context.value_of(call.func).node
     if not isinstance(function, _FUNCTIONS) or function.decorator_list:
         return None
-    for inner in _returned_calls(context, function):
+    for inner in ast.walk(function):
+        if not isinstance(inner, ast.Call) or context.inference.owner(inner) is not function:
+            continue
         found = _opens(context, function, inner, depth)
         if found is None:
             continue
-        name, parameter = found
+        name, parameter, way = found
         position = _position(context, call, function, parameter) if parameter else None
         given = _argument(call, parameter or _PARAMETER, position)
-        source = _argument(call, "", 0)
         if given is None and parameter is not None and not _defaults_to_none(function, parameter):
             return None
-        return Load(call, name, source, given, parameter or _PARAMETER)
+        return Load(call, name, _argument(call, "", 0), given, parameter or _PARAMETER, (call, *way))
     return None
-
-
-def _returned_calls(context: Context, function: ast.AST) -> Iterator[ast.Call]:
-    """The calls in what a function returns, names followed."""
-    inference = context.inference
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Return) or node.value is None or inference.owner(node) is not function:
-            continue
-        if isinstance(node.value, ast.Call):
-            yield node.value
-        elif isinstance(node.value, ast.Name):
-            for identity in inference.value(node.value).ids:
-                if isinstance(identity, ast.Call):
-                    yield identity
 
 
 def _opens(
     context: Context, function: ast.FunctionDef | ast.AsyncFunctionDef, inner: ast.Call, depth: int
-) -> tuple[str, str | None] | None:
+) -> tuple[str, str | None, tuple[ast.Call, ...]] | None:
     """What a helper's inner call is, with the helper's parameter that decides the device (None: its `**`)."""
     arguments = function.args
     stars = [keyword.value for keyword in inner.keywords if keyword.arg is None]
@@ -159,7 +148,7 @@ def _opens(
         forwarded = arguments.kwarg is not None and isinstance(only, ast.Name) and only.id == arguments.kwarg.arg
         if not forwarded or _argument(inner, _PARAMETER, None) is not None or _touched(function, only):
             return None
-        return name, None
+        return name, None, (inner,)
     load = load_of(context, inner, depth + 1)
     if load is None or not isinstance(load.given, ast.Name):
         return None
@@ -168,7 +157,7 @@ def _opens(
         isinstance(node, ast.Name) and node.id == load.given.id and isinstance(node.ctx, ast.Store)
         for node in ast.walk(function)
     )
-    return (load.name, load.given.id) if load.given.id in parameters and not rebound else None
+    return (load.name, load.given.id, load.way) if load.given.id in parameters and not rebound else None
 
 
 def _touched(function: ast.AST, star: ast.expr | None) -> bool:
