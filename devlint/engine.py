@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from devlint import screen
-from devlint.finding import Applicability, Finding, Group, Location
+from devlint.finding import Applicability, Finding, Fix, Group, Location, RuleInfo
 from devlint.source import Noqa, Source, SourceError, decode_source, encode_source
+from devlint.syntax.parse import deep_recursion, on_large_stack
 
 if TYPE_CHECKING:
     from devlint.checks.base import Rule
+    from devlint.checks.context import Context
     from devlint.config import Config
 
 MAX_PASSES = 10
@@ -42,68 +44,48 @@ def check_bytes(data: bytes, path: str, config: Config, tree: ast.Module | None 
     """Check one file. `tree` is its `ast`, where the caller has it already."""
     if b"torch" not in data:
         return Report(path, ())
-    if len(data) > screen.MAX_BYTES:
-        return Report(path, (_own("DEV902", f"larger than {screen.MAX_BYTES:,} bytes, not checked", path),))
-    try:
-        source = decode_source(data, path)
-    except SourceError as error:
-        return Report(path, (_own("DEV901", error.message, path, error.row, error.column),))
-    return check_text(source, config, tree)
+    return on_large_stack(lambda: _check_bytes(data, path, config, tree))
+
+
+def check_text(source: Source, config: Config, tree: ast.Module | None = None, *, noqa: bool = True) -> Report:
+    """Check a decoded file. Without `noqa`, comments silence nothing: flake8 looks for them itself."""
+    return on_large_stack(lambda: _check_text(source, config, tree, noqa))
 
 
 def fix_bytes(data: bytes, path: str, config: Config) -> FixResult:
     """Fix one file as far as its fixes go, at most MAX_PASSES rounds, until nothing changes.
 
-    Safe fixes are made, unsafe ones where the configuration says so. Each round is proven; where a proof fails the
-    file stays as it was and DEV903 says so.
+    Safe fixes are made, unsafe ones where the configuration says so. Each round is proven. Where a proof fails, or the
+    rounds do not come to an end, the file stays as it was and DEV903 says so.
     """
-    report = check_bytes(data, path, config)
-    old, fixed = data, []
-    for _ in range(MAX_PASSES):
-        if report.source is None:
-            break
-        done, text, reason = _round(report, config)
-        if not done:
-            break
-        if reason is None:
-            try:
-                data = encode_source(report.source, text)
-            except SourceError as error:
-                reason = error.message
-        if reason is not None:
-            unproven = _own("DEV903", f"a fix was not written, since its proof failed: {reason}", path)
-            before = check_bytes(old, path, config)
-            return FixResult(Report(path, (*before.findings, unproven), before.source), (), old, old)
-        fixed += done
-        report = check_bytes(data, path, config)
-    return FixResult(report, tuple(fixed), old, data)
+    if b"torch" not in data:
+        return FixResult(Report(path, ()), (), data, data)
+    return on_large_stack(lambda: _fix_bytes(data, path, config))
 
 
-def _round(report: Report, config: Config) -> tuple[tuple[Finding, ...], str, str | None]:
-    """One round of fixes: what was fixed, the new text, and why it is not proven, if so."""
-    from devlint import edits
-
-    assert report.source is not None
-    text = report.source.text
-    wanted = (Applicability.SAFE, Applicability.UNSAFE) if config.unsafe_fixes else (Applicability.SAFE,)
-    fixes = [(f, f.fix) for f in report.findings if f.fix is not None and f.fix.applicability in wanted]
-    if not fixes:
-        return (), text, None
-    new, made, done = edits.apply(text, fixes)
-    return done, new, edits.prove(text, new, made) if done else None
+# --- checking, on a large stack -------------------------------------------------------------------------------------
 
 
-def check_text(source: Source, config: Config, tree: ast.Module | None = None) -> Report:
-    """Check a decoded file."""
+def _check_bytes(data: bytes, path: str, config: Config, tree: ast.Module | None = None) -> Report:
+    if len(data) > screen.MAX_BYTES:
+        return Report(path, (_too_large(path),))
+    try:
+        source = decode_source(data, path)
+    except SourceError as error:
+        return Report(path, (_own("DEV901", error.message, path, error.row, error.column),))
+    return _check_text(source, config, tree)
+
+
+def _check_text(source: Source, config: Config, tree: ast.Module | None = None, noqa: bool = True) -> Report:
     findings = _findings(source, config, tree)
     if not findings:
         return Report(source.path, ())
-    noqa = Noqa(source)
+    comments = Noqa(source) if noqa else None
     kept = {
-        finding.sort_key: finding
+        (finding.sort_key, finding.message): finding
         for finding in findings
         if config.enabled_in(finding.code, finding.group, source.path)
-        and not noqa.suppresses(finding.code, finding.start.row)
+        and not (comments is not None and comments.suppresses(finding.code, finding.start.row))
     }
     return Report(source.path, tuple(kept[key] for key in sorted(kept)), source)
 
@@ -112,9 +94,11 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
     from devlint.checks import rules
 
     path = source.path
+    if len(source.text) > screen.MAX_BYTES:
+        return [_too_large(path)]
     try:
         tree = tree or screen.parse(source.text)
-        seen = screen.look(tree)
+        seen = screen.look(tree, source)
     except SyntaxError as error:
         return [_invalid(error, path)]
     except screen.TooComplex as error:
@@ -127,61 +111,144 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
     ]
     if not wanted:
         return []
-    from devlint.syntax.parse import on_large_stack
-
-    whole: ast.Module = tree
-    return on_large_stack(lambda: _run(wanted, source, whole, seen, config))
+    try:
+        with deep_recursion():
+            return _run(wanted, source, tree, seen, config)
+    except (RecursionError, MemoryError) as error:
+        return [_own("DEV902", f"not checked: {type(error).__name__} in the inference of its values", path)]
 
 
 def _run(
     wanted: Sequence[type[Rule]], source: Source, tree: ast.Module, seen: screen.Seen, config: Config
 ) -> list[Finding]:
-    """Run rules over a file; to be called on a large stack.
+    """Run rules over a file. A rule that crashes ends with a finding that says so, and the others go on.
 
     LibCST parses the file only if a rule, having asked the inference, still suspects something.
     """
-    from devlint.checks.context import TORCH_NOW, Context
-    from devlint.placement.api import facts
-    from devlint.placement.infer import Inference
-    from devlint.syntax.names import Names
     from devlint.syntax.pairing import Unpaired
     from devlint.syntax.parse import Refused
     from devlint.syntax.walk import handlers, walk
 
-    names = Names(tree)
-    inference = Inference(tree, names, facts())
-    context = Context(source, tree, seen, names, inference, config.target_torch or TORCH_NOW)
-    crashed: dict[Rule, Finding] = {}
+    context = make_context(source, tree, seen, config)
+    crashed: dict[str, Finding] = {}
     running: list[Rule] = []
-    for rule in (kind(context) for kind in wanted):
+    for kind in wanted:
         try:
+            rule = kind(context)
             if rule.suspects():
                 running.append(rule)
         except Exception as error:
-            crashed[rule] = _crash(rule, 1, error, context)
+            crashed[kind.info.code] = _crash(kind.info, 1, error, source.path)
     if not running:
         return list(crashed.values())
     try:
         module, pairs = context.module, context.pairs
-    except (Refused, Unpaired) as error:
-        return [_own("DEV902", f"LibCST cannot read this file: {error}", source.path), *crashed.values()]
+    except Refused as error:
+        words = f"LibCST cannot read this file, not checked: {error}"
+        return [_own("DEV902", words, source.path, error.row), *crashed.values()]
+    except Unpaired as error:
+        return [_own("DEV902", f"not checked: {error}", source.path), *crashed.values()]
     table: dict[str, list[tuple[Rule, Callable[[Any], None]]]] = {}
     for rule in running:
         for kind_name, method in handlers(rule).items():
             table.setdefault(kind_name, []).append((rule, method))
     for node in walk(module):
         for rule, method in table.get(type(node).__name__, ()):
-            if rule not in crashed:
+            if rule.info.code not in crashed:
                 try:
                     method(node)
                 except Exception as error:
-                    crashed[rule] = _crash(rule, getattr(pairs.get(node), "lineno", 1), error, context)
+                    row = getattr(pairs.get(node), "lineno", 1)
+                    crashed[rule.info.code] = _crash(rule.info, row, error, source.path)
     return [finding for rule in running for finding in rule.findings] + list(crashed.values())
 
 
-def _crash(rule: Rule, row: int, error: Exception, context: Any) -> Finding:
-    words = f"rule {rule.info.name} ({rule.info.code}) crashed: {type(error).__name__}: {error}"
-    return _own("DEV999", f"{words}; the other rules went on, please report this", context.source.path, row)
+def make_context(source: Source, tree: ast.Module, seen: screen.Seen, config: Config) -> Context:
+    """What the rules can ask of one file."""
+    from devlint.checks.context import TORCH_NOW, Context
+    from devlint.placement.api import facts
+    from devlint.placement.infer import Inference
+    from devlint.syntax.names import Names
+
+    names = Names(tree)
+    return Context(source, tree, seen, names, Inference(tree, names, facts()), config.target_torch or TORCH_NOW)
+
+
+# --- fixing, on a large stack ---------------------------------------------------------------------------------------
+
+
+def _fix_bytes(old: bytes, path: str, config: Config) -> FixResult:
+    before = report = _check_bytes(old, path, config)
+    data = old
+    fixed: list[Finding] = []
+    for _ in range(MAX_PASSES):
+        wanted = _wanted(report, config)
+        if not wanted or report.source is None:
+            return FixResult(report, tuple(fixed), old, data)
+        done, text, reason = _round(report.source.text, wanted)
+        if not done and reason is None:
+            return FixResult(report, tuple(fixed), old, data)
+        if reason is None:
+            try:
+                data = encode_source(report.source, text)
+            except SourceError as error:
+                reason = error.message
+        if reason is not None:
+            return _unproven(before, f"a fix was not written, since its proof failed: {reason}", old)
+        fixed += done
+        report = _check_bytes(data, path, config)
+    if not _wanted(report, config):
+        return FixResult(report, tuple(fixed), old, data)
+    codes = ", ".join(sorted({finding.code for finding in fixed}))
+    return _unproven(before, f"no fix was written: those of {codes} do not come to an end in {MAX_PASSES} rounds", old)
+
+
+def _unproven(before: Report, message: str, old: bytes) -> FixResult:
+    report = Report(before.path, (*before.findings, _own("DEV903", message, before.path)), before.source)
+    return FixResult(report, (), old, old)
+
+
+def _wanted(report: Report, config: Config) -> list[tuple[Finding, Fix]]:
+    applicable = (Applicability.SAFE, Applicability.UNSAFE) if config.unsafe_fixes else (Applicability.SAFE,)
+    return [(f, f.fix) for f in report.findings if f.fix is not None and f.fix.applicability in applicable]
+
+
+def _round(text: str, fixes: Sequence[tuple[Finding, Fix]]) -> tuple[tuple[Finding, ...], str, str | None]:
+    """One round of fixes: what was fixed, the new text, and why it is not proven, if so."""
+    done, new, reason = _attempt(text, fixes)
+    if reason is not None and len(fixes) > 1:
+        for fix in fixes:
+            _, _, alone = _attempt(text, [fix])
+            if alone is not None:
+                reason = alone
+                break
+    return done, new, reason
+
+
+def _attempt(text: str, fixes: Sequence[tuple[Finding, Fix]]) -> tuple[tuple[Finding, ...], str, str | None]:
+    from devlint import edits
+
+    try:
+        new, made, done = edits.apply(text, fixes)
+        reason = edits.prove(text, new, made) if done else None
+    except ValueError as error:
+        done, new, reason = (), text, str(error)
+    if reason is not None and len(fixes) == 1:
+        finding, fix = fixes[0]
+        reason = f"{reason}, by the fix of {finding.code} in line {finding.start.row} ({fix.title!r})"
+    return done, new, reason
+
+
+# --- findings on the file itself ------------------------------------------------------------------------------------
+
+
+def _crash(info: RuleInfo, row: int, error: Exception, path: str) -> Finding:
+    words = f"rule {info.name} ({info.code}) crashed: {type(error).__name__}: {error}"
+    return _own("DEV999", f"{words}; the other rules went on, please report this", path, row)
+
+
+def _too_large(path: str) -> Finding:
+    return _own("DEV902", f"larger than {screen.MAX_BYTES:,} bytes, not checked", path)
 
 
 def _invalid(error: SyntaxError, path: str) -> Finding:

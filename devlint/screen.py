@@ -12,11 +12,21 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from devlint.source import Source
+
 MAX_DEPTH = 500
 """Nesting of nodes, attribute and call chains included; far below what LibCST and the inference stand."""
 MAX_OPERANDS = 2_000
-"""Operands of one expression: `a and b and ...`, `a < b < ...`."""
+"""Operands of one expression: `a and b and ...`, `a < b < ...`, the pieces of an f-string."""
 MAX_BYTES = 4_000_000
+
+MAX_TRIES = 100_000
+"""How often LibCST may try a place in the patterns of `match` and the targets of `del` of a file. It goes back and
+begins anew at each bracket there: `case [[[[...]]]]` takes it 2 s at a depth of 16, and twice as long at 17."""
+MAX_WEIGHT = 300_000
+"""The sum over all expressions of how much deeper than SHALLOW they are nested, each counted from its statement. LibCST
+takes time by the square of the depth: about 30 s at this limit."""
+SHALLOW = 40
 
 
 class TooComplex(Exception):
@@ -145,6 +155,10 @@ class All:
 Sign = Calls | Discards | Mentions | Texts | Strings | Compares | Where | Comparisons | All
 
 
+_LIMITS = ("too many nested", "too many statically nested", "too many levels", "nested too deeply")
+"""How Python words that a file is valid but over a limit of its own."""
+
+
 def parse(text: str) -> ast.Module:
     """Parse with Python's own parser. Raises SyntaxError, TooComplex."""
     with warnings.catch_warnings():
@@ -154,34 +168,40 @@ def parse(text: str) -> ast.Module:
         except (RecursionError, MemoryError):
             raise TooComplex("nested deeper than Python itself can parse", 1) from None
         except SyntaxError as error:
-            if "too many nested" in str(error.msg) or "too many statically nested" in str(error.msg):
+            if any(words in str(error.msg) for words in _LIMITS):
                 raise TooComplex(f"{error.msg}", error.lineno or 1) from None
             raise
         except ValueError as error:  # a NUL byte, a lone surrogate
             raise SyntaxError(str(error)) from None
 
 
-_LEAVES = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
 _children: dict[type, tuple[str, ...]] = {}
+_SKIPPED = frozenset(
+    "ctx op ops id attr arg name names type_comment type_ignores kind level module conversion is_async simple asname "
+    "kwd_attrs rest".split()
+)
+"""Fields that hold nothing to look at."""
 
 
 def _fields_of(kind: type) -> tuple[str, ...]:
-    skipped = ("ctx", "op", "ops", "id", "attr", "arg", "name", "names", "value" if kind is ast.Constant else "")
-    skipped += ("type_comment", "lineno", "kind", "level", "module", "conversion", "is_async", "simple", "asname")
     fields: tuple[str, ...] = getattr(kind, "_fields", ())
-    return _children.setdefault(kind, tuple(name for name in fields if name not in skipped))
+    return _children.setdefault(kind, tuple(name for name in fields if name not in _SKIPPED))
 
 
-def look(tree: ast.Module) -> Seen:
-    """Measure a tree and note what is in it. Raises TooComplex."""
+def look(tree: ast.Module, source: Source) -> Seen:
+    """Measure the tree of a file and note what is in it. Raises TooComplex."""
     seen = Seen()
     calls, loose, texts = seen.calls, seen.loose, seen.texts
+    deep = False
+    tries = 0
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     push, pop = stack.append, stack.pop
     while stack:
         node, depth = pop()
-        if depth > MAX_DEPTH:
-            raise TooComplex(f"nested deeper than {MAX_DEPTH} levels", getattr(node, "lineno", 1))
+        if depth > SHALLOW:
+            deep = True
+            if depth > MAX_DEPTH:
+                raise TooComplex(f"nested deeper than {MAX_DEPTH} levels", getattr(node, "lineno", 1))
         depth += 1
         kind = type(node)
         if kind is ast.Name:
@@ -234,10 +254,24 @@ def look(tree: ast.Module) -> Seen:
         elif kind is ast.Import or kind is ast.ImportFrom:
             for alias in node.names:  # type: ignore[attr-defined]
                 parts = alias.name.split(".")
+                if len(parts) > MAX_DEPTH:
+                    raise TooComplex(f"a name of more than {MAX_DEPTH} parts", node.lineno)  # type: ignore[attr-defined]
                 seen.imports.update(parts)
                 if alias.asname:
                     loose.add(parts[-1])
+            if kind is ast.ImportFrom and (node.module or "").count(".") >= MAX_DEPTH:  # type: ignore[attr-defined]
+                raise TooComplex(f"a name of more than {MAX_DEPTH} parts", node.lineno)  # type: ignore[attr-defined]
             continue
+        elif kind in _MEASURED:
+            if kind is ast.JoinedStr:
+                if len(node.values) > MAX_OPERANDS:  # type: ignore[attr-defined]
+                    raise TooComplex(f"an f-string of more than {MAX_OPERANDS} pieces", node.lineno)  # type: ignore[attr-defined]
+            elif kind is ast.Match or kind is ast.Delete:
+                tries += _pattern_tries(node, source) if kind is ast.Match else _target_tries(node)  # type: ignore[arg-type]
+                if tries > MAX_TRIES:
+                    raise TooComplex("patterns or targets of `del` in too many nested brackets", node.lineno)  # type: ignore[attr-defined]
+            elif len(node.generators) > MAX_DEPTH:  # type: ignore[attr-defined]
+                raise TooComplex(f"a comprehension of more than {MAX_DEPTH} loops", node.lineno)  # type: ignore[attr-defined]
         for name in _children.get(kind) or _fields_of(kind):
             child = getattr(node, name)
             if type(child) is list:
@@ -246,7 +280,75 @@ def look(tree: ast.Module) -> Seen:
                         push((item, depth))
             elif isinstance(child, ast.AST):
                 push((child, depth))
+    if deep:
+        _weigh(tree)
     return seen
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_MEASURED = frozenset((ast.JoinedStr, ast.Match, ast.Delete, *_COMPREHENSIONS))
+
+
+def _weigh(tree: ast.Module) -> None:
+    """See that not too much is nested deep. Raises TooComplex."""
+    weight = 0
+    stack: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        depth = 0 if isinstance(node, ast.stmt) else depth + 1
+        if depth > SHALLOW:
+            weight += depth - SHALLOW
+            if weight > MAX_WEIGHT:
+                raise TooComplex("too many expressions nested deep", getattr(node, "lineno", 1))
+        stack.extend((child, depth) for child in ast.iter_child_nodes(node))
+
+
+_PIECE = re.compile(
+    r"""\#[^\r\n]* | (?P<quotes>"{3}|'{3}) (?s:.*?) (?P=quotes) | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*'
+    | (?P<call>\w(?<!\bcase)\() | (?P<open>[\[({]) | (?P<close>[\])}]) | (?P<comma>,)""",
+    re.VERBOSE,
+)
+
+
+def _pattern_tries(node: ast.Match, source: Source) -> int:
+    """How often LibCST tries places in the patterns of a `match`: twice as often with each list, class or parenthesis
+    around it, four times with each tuple or mapping. `ast` shows no parentheses, so the text is counted."""
+    before: ast.AST = node.subject
+    tries = 0
+    for case in node.cases:
+        first = case.body[0]
+        after = case.guard or next(iter(getattr(first, "decorator_list", ())), first)
+        start = source.offset(before.end_lineno, before.end_col_offset)  # type: ignore[attr-defined]
+        end = source.offset(after.lineno, after.col_offset)
+        factors = [1]
+        for piece in _PIECE.finditer(source.text, start, end):
+            kind = piece.lastgroup
+            if kind == "close":
+                if len(factors) > 1:
+                    factors.pop()
+                continue
+            if kind in ("call", "open"):
+                factors.append(factors[-1] * (2 if kind == "call" or piece[0] == "[" else 4))
+            elif kind != "comma":
+                continue
+            tries += factors[-1]
+            if tries > MAX_TRIES:
+                return tries
+        before = case.body[-1]
+    return tries
+
+
+def _target_tries(node: ast.Delete) -> int:
+    """How often LibCST tries places in the targets of a `del`: twice as often with each tuple around them."""
+    tries = 0
+    stack: list[tuple[ast.expr, int]] = [(target, 1) for target in node.targets]
+    while stack and tries <= MAX_TRIES:
+        target, factor = stack.pop()
+        tries += factor
+        if isinstance(target, ast.Tuple | ast.List):
+            factor *= 2 if isinstance(target, ast.Tuple) else 1
+            stack.extend((item, factor) for item in target.elts)
+    return tries
 
 
 def _holds_text(node: ast.expr) -> bool:

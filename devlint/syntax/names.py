@@ -23,6 +23,7 @@ Scoped: TypeAlias = (
 )
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NAMED = (*_FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchStar, ast.MatchAs)
 SCOPED = (ast.Module, ast.Lambda, ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)
 
 
@@ -160,10 +161,9 @@ class Names:
                     continue
                 joined = f"{source}{alias.name}" if source.endswith(".") else f"{source}.{alias.name}"
                 scope.imports.setdefault(alias.asname or alias.name, set()).add(joined)
-        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            scope.bound.setdefault(node.name, []).append(node)
-        elif isinstance(node, ast.ExceptHandler | ast.MatchStar | ast.MatchAs) and node.name:
-            scope.bound.setdefault(node.name, []).append(node)
+        elif isinstance(node, _NAMED):
+            if node.name:
+                scope.bound.setdefault(node.name, []).append(node)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             scope.bound.setdefault(node.rest, []).append(node)
         elif isinstance(node, ast.Global | ast.Nonlocal):
