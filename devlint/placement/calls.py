@@ -112,6 +112,8 @@ def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Argu
         return _module_call(evaluator, node, callee, arguments)
     if callee.kind == v.TOKENIZER:
         return _tokenized(node, arguments)
+    if callee.kind == v.UNKNOWN:
+        evaluator.evidence.called(callee.ids)
     _loss(evaluator, arguments)
     return evaluator.unknown(node)
 
@@ -158,7 +160,9 @@ def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, argumen
 
 def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments) -> Place:
     state = (evaluator.facts.cls(cls) or {}).get("state", "children")
-    if state is False or "device_map" in arguments.named:
+    if "device_map" in arguments.named:
+        return Place(key=("device", arguments.node))
+    if state is False:
         return NOWHERE_KNOWN
     if isinstance(state, list):
         brought = [arguments.get(name, (evaluator.facts.cls(cls) or {}).get("at", {}).get(name)) for name in state]
@@ -195,6 +199,8 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
             literal = isinstance(arguments.positional[0][0], ast.List | ast.Tuple)
             for value in (first.items or ()) if literal else (first,):
                 evaluator.prove(value, v.TENSOR)
+            if last.endswith(("_loss", "cross_entropy", "kl_div")) and len(arguments.positional) > 1:
+                evaluator.prove(arguments.positional[1][1], v.TENSOR)
         place = evaluator.inference.meet(evaluator, node, tensors, row)
         dims = _result_dims(last, row, tensors, arguments)
         return Value(kind=returns, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
@@ -472,6 +478,7 @@ def _unknown_method(
 ) -> Value:
     """A method of something unknown. A transfer gives what its receiver is, where it was sent."""
     if name in TRANSFERS and receiver.ids:
+        evaluator.evidence.moved(receiver.ids)
         place = moved_to(evaluator, name, arguments)
         kept = receiver.place if place is None else place
         return replace(receiver, place=kept, origin=_moved(name, node, receiver))
@@ -492,12 +499,17 @@ def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments:
         for expression, value in arguments.positional:
             if not isinstance(expression, ast.Starred):
                 evaluator.prove(value, v.TENSOR)
-        if evaluator.state.place_of(module).known:
-            located = replace(module, place=evaluator.state.place_of(module))
-            row = evaluator.facts.call(_INPUTS_LIKE.get(module.type, "")) or {}
-            place = evaluator.inference.meet(evaluator, node, [(node.func, located), *tensors], row)
+        row = evaluator.facts.call(_INPUTS_LIKE.get(module.type, "")) or {}
+        here = evaluator.state.place_of(module)
+        located = [(node.func, replace(module, place=here))] if here.known else []
+        place = evaluator.inference.meet(evaluator, node, [*located, *tensors], row)
         return Value(kind=gives, place=place, ids=frozenset([node]), origin=_origin_of(tensors, place))
     evaluator.outputs.add(node)
+    fed = [(e.value if isinstance(e, ast.Starred) else e, value) for e, value in arguments.positional]
+    fed += [(keyword.value, evaluator.values[keyword.value]) for keyword in node.keywords]
+    if place.known and not (evaluator.facts.cls(module.type) or {}).get("moves_inputs"):
+        tensors = [(e, value) for e, value in fed if value.is_tensor or value.kind == v.BATCH]
+        evaluator.feed(node, [(node.func, replace(module, place=place)), *tensors])
     return evaluator.unknown(node, place=place if place.known else None)
 
 

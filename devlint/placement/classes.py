@@ -67,7 +67,9 @@ class Classes:
             row = self._inference.facts.cls(base) if isinstance(base, str) else None
             if row is not None:
                 kinds.add(str(row.get("kind", v.OBJECT)))
-        for kind in (v.MODULE, v.METRIC, v.DATASET, v.OPTIMIZER, v.LOADER, v.TOKENIZER, v.TENSOR):
+        if kinds & v.MODULE_KINDS:
+            return v.METRIC if v.METRIC in kinds else v.MODULE
+        for kind in (v.DATASET, v.OPTIMIZER, v.LOADER, v.TOKENIZER, v.TENSOR):
             if kind in kinds:
                 return kind
         return v.OBJECT
@@ -115,7 +117,9 @@ class Classes:
         value = self._attributes[node, name]
         if value is None:
             return None
-        if value.kind in (v.MODULE, v.METRIC, v.PARAMETER) and base.is_module:
+        if (value.is_module or value.kind == v.PARAMETER) and base.is_module:
+            if value.place.device not in ("", "cpu"):
+                return value  # a child that was put on a device of its own
             place = state.place_of(base)
             return replace(value, place=place if place.known else NOWHERE_KNOWN)
         return value

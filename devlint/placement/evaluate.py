@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,10 @@ class Evaluator:
         self.values: dict[ast.AST, Value] = {}
         self.returned: list[Value] = []
         self.meetings: dict[ast.AST, Meeting] = {}
+        self.indexings: dict[ast.AST, Meeting] = {}
+        """Tensors indexed by tensors: a CPU index is legal anywhere, a device index into a CPU table is not."""
+        self.feedings: dict[ast.Call, Meeting] = {}
+        """Calls of modules that are no layers of torch, with the tensors that go in; the module comes first."""
         self.on_host: set[Hashable] = set()
         """Places of which a use says that they are the CPU: `.numpy()` was called there."""
         self.outputs: set[Hashable] = set()
@@ -91,6 +95,10 @@ class Evaluator:
             if kind != v.UNKNOWN:
                 return replace(value, kind=kind)
         return value
+
+    def feed(self, node: ast.Call, operands: Sequence[calls.Operand]) -> None:
+        """A module that is no layer of torch is called; the module comes first."""
+        self.feedings[node] = Meeting(node, tuple(operands), {})
 
     def prove(self, value: Value, kind: str) -> None:
         """A use of value that only this kind stands."""
@@ -249,6 +257,8 @@ class Evaluator:
 
     def item(self, base: Value, index: Value, node: ast.AST) -> Value:
         """What `base[index]` is."""
+        if base.is_tensor and index.is_tensor and isinstance(node, ast.Subscript):
+            self.indexings[node] = Meeting(node, ((node.value, base), (node.slice, index)), {})
         sliced = index.type == "builtins.slice"
         if base.is_tensor:
             dims = base.dims - 1 if base.dims and isinstance(index.const, int) else None

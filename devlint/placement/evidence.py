@@ -16,6 +16,8 @@ class Evidence:
         self._facts = facts
         self._objects = objects
         self._kinds: dict[Hashable, set[str]] = {}
+        self._called: set[Hashable] = set()
+        self._moved: set[Hashable] = set()
 
     def attribute(self, ids: Iterable[Hashable], name: str, called: bool) -> None:
         """An attribute was read, or called as a method: what is a method must be called to prove anything."""
@@ -30,6 +32,14 @@ class Evidence:
         if bool(row.get("attribute")) != called:
             self.proves(ids, kind)
 
+    def called(self, ids: Iterable[Hashable]) -> None:
+        """The value itself was called."""
+        self._called.update(ids)
+
+    def moved(self, ids: Iterable[Hashable]) -> None:
+        """A transfer as `.to()` or `.cuda()` was called on it."""
+        self._moved.update(ids)
+
     def proves(self, ids: Iterable[Hashable], kind: str) -> None:
         """A use that only a value of this kind stands."""
         for identity in ids:
@@ -40,4 +50,6 @@ class Evidence:
         kinds: set[str] = set()
         for identity in ids:
             kinds |= self._kinds.get(identity, set())
+            if identity in self._called and identity in self._moved:
+                kinds.add(v.MODULE)  # it can be moved and it can be called
         return next(iter(kinds)) if len(kinds) == 1 else v.UNKNOWN

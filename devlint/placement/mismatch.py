@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from devlint.placement import values as v
-from devlint.placement.calls import Operand
+from devlint.placement.calls import TRANSFERS, Operand
 from devlint.placement.evaluate import Evaluator, Meeting
 from devlint.placement.infer import FUNCTIONS, Inference
 from devlint.placement.values import Place, Value
-
 
 _CHOSEN = frozenset({"self", "named by", "choice", "device", "result", "property", "attribute", "text", "named"})
 """Symbolic places that stem from a chosen device, or are where a module is; other unknown places prove nothing."""
@@ -22,32 +21,71 @@ class Mismatch:
     """Two operands of one operation that are proven to live on different devices.
 
     `host` is the one on the CPU (of two accelerators: the first), `device` the other; both as that one of their
-    possible values that proves it.
+    possible values that proves it. `sibling` is the name beside which the host operand was unpacked, where that one was
+    moved and this one was not.
     """
 
     meeting: Meeting
     host: Operand
     device: Operand
+    sibling: str = ""
 
 
 def mismatches(inference: Inference, owner: ast.AST) -> Iterator[Mismatch]:
-    """The mismatches in one function or in the module's own body: one for each operand that is apart."""
+    """The mismatches of operations and calls in one function or in the module's own body."""
     run = inference.run(owner)
-    for meeting in run.meetings.values():
-        yield from _apart(inference, run, meeting)
+    moved = _moved_items(inference, run)
+    for meeting in [*run.meetings.values(), *run.feedings.values()]:
+        yield from _apart(inference, run, meeting, moved)
 
 
-def _apart(inference: Inference, run: Evaluator, meeting: Meeting) -> Iterator[Mismatch]:
+def table_mismatches(inference: Inference, owner: ast.AST) -> Iterator[Mismatch]:
+    """Tables on the CPU that are indexed by a tensor elsewhere."""
+    run = inference.run(owner)
+    for meeting in run.indexings.values():
+        table, index = meeting.operands
+        fixed = _fixed_on_host(inference, meeting, table[1])
+        if fixed is not None and is_elsewhere(inference, run, index[1]):
+            yield Mismatch(meeting, (table[0], fixed), index)
+
+
+def _apart(
+    inference: Inference, run: Evaluator, meeting: Meeting, moved: Mapping[Hashable, tuple[str, Place]]
+) -> Iterator[Mismatch]:
     operands = list(_checked(meeting))
-    away = next((operand for operand in operands if _elsewhere(inference, run, operand[1])), None)
+    away = next((operand for operand in operands if is_elsewhere(inference, run, operand[1])), None)
     for expression, value in operands:
-        fixed = _fixed_on_host(inference, meeting, value) if away is not None else None
-        if away is not None and fixed is not None and away[0] is not expression:
+        if away is None or away[0] is expression:
+            continue
+        fixed = _fixed_on_host(inference, meeting, value)
+        if fixed is not None:
             yield Mismatch(meeting, (expression, fixed), away)
+            continue
+        sibling, place = next((moved[i] for i in value.ids if i in moved and len(value.ids) == 1), ("", None))
+        if place is not None and away[1].place.same(place) and not value.is_module:
+            yield Mismatch(meeting, (expression, value), away, sibling)
     first = operands[0] if operands else None
     for operand in operands[1:]:
         if first is not None and _on_two_accelerators(first[1], operand[1]):
             yield Mismatch(meeting, first, operand)
+
+
+def _moved_items(inference: Inference, run: Evaluator) -> dict[Hashable, tuple[str, Place]]:
+    """For each part of a batch that is nowhere moved: the name of a sibling that is, and where to."""
+    places: dict[Hashable, Place] = {}
+    for node, value in run.values.items():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TRANSFERS:
+            receiver = run.values.get(node.func.value)
+            for identity in receiver.ids if receiver is not None else ():
+                places[identity] = value.place
+    found: dict[Hashable, tuple[str, Place]] = {}
+    for identity, place in places.items():
+        target = identity[1] if isinstance(identity, tuple) and identity[0] == "unpacked" else None
+        above = inference.parents.get(target) if isinstance(target, ast.AST) else None
+        for other in above.elts if isinstance(above, ast.Tuple | ast.List) else ():
+            if ("unpacked", other) not in places and isinstance(target, ast.Name):
+                found["unpacked", other] = (target.id, place)
+    return found
 
 
 def _checked(meeting: Meeting) -> Iterator[Operand]:
@@ -65,7 +103,7 @@ def _checked(meeting: Meeting) -> Iterator[Operand]:
 
 
 def _fixed_on_host(inference: Inference, meeting: Meeting, value: Value) -> Value | None:
-    """The possibility of a value that is proven to be on the CPU, made there by a call in this file; None if none is."""
+    """The possibility of a value that is proven to be on the CPU, put there by a call in this file; None if none is."""
     possible = [other for other in value.possibilities() if other.kind != v.NOTHING]
     for one in possible:
         if not one.place.is_cpu or one.origin is None or one.origin.node is None:
@@ -87,10 +125,11 @@ def _decided_with(inference: Inference, one: Value, other: Value) -> bool:
     if not isinstance(first, ast.AST) or not isinstance(second, ast.AST):
         return False
     around = list(inference.ancestors(first))
-    return any(isinstance(above, ast.If | ast.IfExp | ast.Match) and above in around for above in inference.ancestors(second))
+    branches = ast.If | ast.IfExp | ast.Match
+    return any(isinstance(above, branches) and above in around for above in inference.ancestors(second))
 
 
-def _elsewhere(inference: Inference, run: Evaluator, value: Value) -> bool:
+def is_elsewhere(inference: Inference, run: Evaluator, value: Value) -> bool:
     """Whether a value is, in all its possibilities, on an accelerator or where its caller's device is."""
     possible = [other for other in value.possibilities() if other.kind != v.NOTHING]
     return bool(possible) and all(_is_away(inference, run, one) for one in possible) and value.dims != 0
@@ -141,3 +180,5 @@ def same_place(places: list[tuple[Place, Place]], one: Place, other: Place) -> b
                     reached.add(far)
                     stack.append(far)
     return False
+
+

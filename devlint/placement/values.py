@@ -44,7 +44,7 @@ OBJECT = "object"
 """An instance of a class that is none of the above; `type` or `node` says of which."""
 
 TENSOR_KINDS = frozenset({TENSOR, PARAMETER, BUFFER})
-MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER})
+MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER, "pretrained", "lightning_module"})
 
 _DEVICE = re.compile(r"([a-z][a-z_0-9]*?)(?::(0|[1-9][0-9]*))?", re.ASCII)
 

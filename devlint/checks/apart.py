@@ -1,0 +1,105 @@
+"""Which rule speaks of a mismatch: one defect is one finding, and the most specific rule has the word."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.checks.context import Context
+from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.placement import values as v
+from devlint.placement.calls import TRANSFERS
+from devlint.placement.infer import FUNCTIONS
+from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
+from devlint.placement.values import Value
+
+INPUT, FACTORY, COMPANION, ATTRIBUTE, TABLE, MIXED = "DEV103", "DEV201", "DEV106", "DEV202", "DEV602", "DEV601"
+
+
+def defects(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:
+    """The mismatches of one function that are worth a finding, each with the code of the rule that speaks."""
+    if is_host_code(context, owner):
+        return
+    inference = context.inference
+    dropped = _dropped(context, owner)
+    for mismatch in mismatches(inference, owner):
+        value = mismatch.host[1]
+        root = value.origin.root if value.origin is not None else None
+        if (root is not None and root in dropped) or (value.ids & dropped) or is_guarded(context, mismatch.meeting.node):
+            continue
+        code = _code(context, owner, mismatch)
+        if code:
+            yield code, mismatch
+    for mismatch in table_mismatches(inference, owner):
+        if not is_guarded(context, mismatch.meeting.node):
+            yield ATTRIBUTE if _is_own_attribute(context, mismatch) else TABLE, mismatch
+
+
+def owners(context: Context) -> list[ast.AST]:
+    """The functions of the file, and the module's own body, in the order of their rows."""
+    found = [node for node in context.inference.parents if isinstance(node, FUNCTIONS)]
+    return [context.tree, *sorted(found, key=lambda node: node.lineno)]
+
+
+def _dropped(context: Context, owner: ast.AST) -> set[object]:
+    """What a discarded transfer should have moved: DEV101 speaks of it."""
+    found: set[object] = set()
+    run = context.inference.run(owner)
+    for name in TRANSFERS & context.seen.discards.keys():
+        for attribute in context.seen.discards[name]:
+            value = run.values.get(attribute.value)
+            if value is not None and value.is_tensor:
+                found |= value.ids
+                if value.origin is not None and value.origin.root is not None:
+                    found.add(value.origin.root)
+    return found
+
+
+def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
+    host, device = mismatch.host[1], mismatch.device[1]
+    if mismatch.sibling:
+        return INPUT
+    call = host.origin.node if host.origin is not None else None
+    if not isinstance(call, ast.Call) or is_guarded(context, call):
+        return ""
+    here = context.inference.owner(call) is owner
+    if host.is_module:
+        return COMPANION if here and not device.is_module else ""
+    if _is_own_attribute(context, mismatch):
+        return ATTRIBUTE
+    if not here:
+        return ""
+    if _is_moved_module(device):
+        return INPUT
+    if device.is_module and mismatch.meeting.node in context.inference.run(owner).feedings:
+        return ""  # a child whose forward is not known may move its input itself
+    name = context.name_of(call.func)
+    row = context.inference.facts.call(name) if name is not None else None
+    makes = row is not None and row.get("returns") == v.TENSOR and row.get("place") in ("factory", "host", "like")
+    told = any(keyword.arg in ("device", "generator", None) for keyword in call.keywords)
+    if makes and not told:
+        return FACTORY
+    return MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
+
+
+def _is_moved_module(value: Value) -> bool:
+    """A module that this file moved, and not a child of the module that runs."""
+    return value.is_module and not (isinstance(value.place.key, tuple) and value.place.key[0] == "self")
+
+
+def _is_own_attribute(context: Context, mismatch: Mismatch) -> bool:
+    """Whether the host operand is read from an attribute of the instance, which another method set."""
+    expression = mismatch.host[0]
+    while isinstance(expression, ast.Call | ast.Subscript | ast.Attribute):
+        if isinstance(expression, ast.Attribute) and isinstance(expression.value, ast.Name):
+            value = context.inference.value(expression.value)
+            return isinstance(value.node, ast.ClassDef)
+        expression = expression.func if isinstance(expression, ast.Call) else expression.value
+    return False
+
+
+def shown(context: Context, expression: ast.expr, value: Value) -> str:
+    """An operand for a message: how it is written, and how it came to its device."""
+    text = " ".join(context.text(expression).split())
+    text = text if len(text) <= 30 else text[:27] + "..."
+    return f"`{text}`" + (f" ({value.origin})" if value.origin is not None and str(value.origin) != f"the argument {text}" else "")
