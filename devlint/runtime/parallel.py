@@ -157,40 +157,36 @@ def _host_tensors(machine: Machine, values: Any) -> bool:
     return False
 
 
-COLLECTIVES = [
-    "all_reduce",
-    "broadcast",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "all_to_all",
-    "all_to_all_single",
-    "send",
-    "recv",
-    "isend",
-    "irecv",
-    "all_gather_into_tensor",
-    "reduce_scatter_tensor",
-]
+_COLLECTIVES = (
+    *("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all"),
+    *("all_to_all_single", "all_gather_into_tensor", "reduce_scatter_tensor", "send", "recv", "isend", "irecv"),
+)
+# they pickle objects into tensors of their own, which lie where the backend wants them
+_OBJECTS = (
+    *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
+    *("send_object_list", "recv_object_list"),
+)
 _nccl: set[int] = set()  # ids of process groups that were asked for with NCCL and are served by gloo
 _worlds: list[tuple[Machine, Any]] = []
+
+
+def _served_by_gloo(backend: Any) -> bool:
+    """Whether gloo has to stand in: NCCL (XCCL) alone, or a backend for each type of device, as without a name."""
+    return backend is None or any(name in str(backend) for name in ("nccl", "xccl"))
 
 
 def _init_process_group(machine: Machine, original: Any, *args: Any, **kwargs: Any) -> Any:
     import torch.distributed as dist
 
     backend = args[0] if args else kwargs.get("backend")
-    simulated = backend in ("nccl", "xccl") or (backend is None and machine.count > 0)
-    if simulated:
-        machine.start()
+    if _served_by_gloo(backend):
         kwargs.pop("device_id", None)
         kwargs["backend"] = "gloo"
         args = args[1:]
     result = original(*args, **kwargs)
     group = dist.group.WORLD
-    if simulated:
+    if backend in ("nccl", "xccl"):
+        machine.start()
         _nccl.add(id(group))
     _worlds.append((machine, group))
     return result
@@ -201,24 +197,30 @@ def _collective(machine: Machine, original: Any, *args: Any, **kwargs: Any) -> A
 
     group = kwargs.get("group")
     group = dist.group.WORLD if group is None else group
-    values = [*args, *kwargs.values()]
-    if id(group) in _nccl and _host_tensors(machine, values):
-        raise RuntimeError(
-            "No backend type associated with device type cpu"
-        )  # torch/csrc/distributed/c10d/ProcessGroup.hpp
+    free = getattr(machine._local, "objects", False)
+    if id(group) in _nccl and not free and _host_tensors(machine, [*args, *kwargs.values()]):
+        # torch/csrc/distributed/c10d/ProcessGroup.hpp, getBackend
+        raise RuntimeError("No backend type associated with device type cpu")
     return original(*args, **kwargs)
+
+
+def _object_collective(machine: Machine, original: Any, *args: Any, **kwargs: Any) -> Any:
+    machine._local.objects = True
+    try:
+        return original(*args, **kwargs)
+    finally:
+        machine._local.objects = False
 
 
 def _new_group(machine: Machine, original: Any, *args: Any, **kwargs: Any) -> Any:
     import torch.distributed as dist
 
     backend = kwargs.get("backend", args[2] if len(args) > 2 else None)
-    simulated = backend in ("nccl", "xccl") or (backend is None and id(dist.group.WORLD) in _nccl)
-    if simulated:
+    if _served_by_gloo(backend):
         kwargs.pop("device_id", None)
         args, kwargs["backend"] = args[:2], "gloo"
     group = original(*args, **kwargs)
-    if simulated:
+    if backend in ("nccl", "xccl") or (backend is None and id(dist.group.WORLD) in _nccl):
         _nccl.add(id(group))
     return group
 
@@ -275,7 +277,8 @@ def install(patches: Patches) -> None:
             "new_group": _new_group,
             "get_backend": _get_backend,
         }
-        for name, answer in {**wrapped, **dict.fromkeys(COLLECTIVES, _collective)}.items():
+        wrapped |= dict.fromkeys(_COLLECTIVES, _collective) | dict.fromkeys(_OBJECTS, _object_collective)
+        for name, answer in wrapped.items():
             original = getattr(distributed_c10d, name)
             for owner in (dist, distributed_c10d):
                 patches.stand_in(owner, name, _asked(answer, original))

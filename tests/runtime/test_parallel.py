@@ -101,8 +101,22 @@ def test_nccl_takes_device_tensors_only() -> None:
         assert value.item() == 3.0
         with pytest.raises(RuntimeError, match="No backend type associated with device type cpu"):
             dist.all_reduce(torch.tensor([3.0]))
+        objects: list[Any] = [None]
+        dist.all_gather_object(objects, {"rank": 0})
+        assert objects == [{"rank": 0}]
         group = dist.new_group(backend="gloo")
         dist.all_reduce(torch.tensor([3.0]), group=group)
+
+
+def test_a_backend_for_each_device_takes_both() -> None:
+    """doc/distributed.html, init_process_group: without a name gloo and nccl are made, for CPU and CUDA tensors."""
+    for backend in (None, "cpu:gloo,cuda:nccl"):
+        with one_process():
+            dist.init_process_group(backend)
+            for place in ("cpu", "cuda"):
+                value = torch.tensor([3.0], device=place)
+                dist.all_reduce(value)
+                assert value.item() == 3.0
 
 
 def test_distributed_data_parallel_with_one_process() -> None:
