@@ -61,15 +61,18 @@ def uses_of(context: Context, binding: Binding) -> list[ast.Name]:
 
 
 def module_name(context: Context, module: str, at: ast.AST, root: ast.Name) -> str | None:
-    """The name under which a top-level `import` of this module can be used at a place; None where there is none."""
+    """The name under which a top-level import gives this module (or what a module holds) at a place, or None."""
     home = context.names.homes.get(root)
     outer = context.names.module
     for statement in context.tree.body:
-        if not isinstance(statement, ast.Import):
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
             continue
         for alias in statement.names:
-            name = alias.asname or alias.name.split(".")[0]
-            full = alias.name if alias.asname else name
+            name = alias.asname or (alias.name.split(".")[0] if isinstance(statement, ast.Import) else alias.name)
+            if isinstance(statement, ast.ImportFrom):
+                full = f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
+            else:
+                full = alias.name if alias.asname else name
             if (
                 full == module
                 and outer.imports.get(name) == {module}
