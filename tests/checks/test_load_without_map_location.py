@@ -26,10 +26,14 @@ def mended(body: str, *, unsafe: bool = False, head: str = HEAD) -> str:
 SAFE = [
     pytest.param("net.load_state_dict(torch.load(p))", "torch.load(p, map_location='cpu')", id="plain"),
     pytest.param("net.load_state_dict(torch.load(p), strict=False)", "torch.load(p, map_location='cpu')", id="strict"),
-    pytest.param("net.load_state_dict(torch.load(p), assign=False)", "torch.load(p, map_location='cpu')", id="assign off"),
+    pytest.param(
+        "net.load_state_dict(torch.load(p), assign=False)", "torch.load(p, map_location='cpu')", id="assign off"
+    ),
     pytest.param("net.load_state_dict(torch.load(f=p))", "torch.load(f=p, map_location='cpu')", id="keyword"),
     pytest.param("net.load_state_dict(torch.load(p, None))", "torch.load(p, 'cpu')", id="None by position"),
-    pytest.param("net.load_state_dict(torch.load(p, map_location=None))", "torch.load(p, map_location='cpu')", id="None"),
+    pytest.param(
+        "net.load_state_dict(torch.load(p, map_location=None))", "torch.load(p, map_location='cpu')", id="None"
+    ),
     pytest.param("net.load_state_dict(torch.load(p)['net'])", "torch.load(p, map_location='cpu')", id="item"),
     pytest.param("net.load_state_dict(torch.load(p).get('net'))", "torch.load(p, map_location='cpu')", id="get"),
     pytest.param("s = torch.load(p)\nnet.load_state_dict(s)", "torch.load(p, map_location='cpu')", id="name"),
@@ -160,7 +164,9 @@ def test_resume_function() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(('return checkpoint["epoch"] + 1', 'return checkpoint["best_acc"]'), id="a result may be a tensor"),
+        pytest.param(
+            ('return checkpoint["epoch"] + 1', 'return checkpoint["best_acc"]'), id="a result may be a tensor"
+        ),
         pytest.param(("model: nn.Module", "model"), id="an unproven model"),
         pytest.param(("optimizer: torch.optim.Optimizer", "optimizer"), id="an unproven optimizer"),
     ],
@@ -224,7 +230,9 @@ def test_unsafe_choice(body: str, wanted: str) -> None:
 
 
 NO_FIX = [
-    pytest.param("def read(p):\n    return torch.load(p)\nnet.load_state_dict(read('a'))", "returned", id="public helper"),
+    pytest.param(
+        "def read(p):\n    return torch.load(p)\nnet.load_state_dict(read('a'))", "returned", id="public helper"
+    ),
     pytest.param("def load_checkpoint(path):\n    return torch.load(path)", "returned", id="returned"),
     pytest.param("net.load_state_dict(torch.load(p), assign=True)", "assign=True", id="assign without a device"),
     pytest.param(
@@ -292,7 +300,9 @@ SILENT = [
     pytest.param("net.load_state_dict(torch.load(p, map_location={'cuda:0': 'cpu'}))", id="table"),
     pytest.param("net.load_state_dict(torch.load(p, **kw))", id="stars may hold it"),
     pytest.param("net.load_state_dict(torch.load(*args))", id="star may hold it"),
-    pytest.param("read = functools.partial(torch.load, map_location='cpu')\nnet.load_state_dict(read(p))", id="partial"),
+    pytest.param(
+        "read = functools.partial(torch.load, map_location='cpu')\nnet.load_state_dict(read(p))", id="partial"
+    ),
     pytest.param("read = functools.partial(torch.load, **kw)\nnet.load_state_dict(read(p))", id="partial with stars"),
     pytest.param(
         "def read(p, map_location='cpu'):\n    return torch.load(p, map_location=map_location)\n"
