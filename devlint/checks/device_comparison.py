@@ -105,7 +105,7 @@ class DeviceComparison(Rule):
         )
 
     def _text_fix(self, device: ast.expr, texts: list[ast.expr]) -> tuple[Fix | None, str | None]:
-        found = [read(text.value) for text in texts if isinstance(text, ast.Constant)]
+        found = [read(str(text.value)) for text in texts if isinstance(text, ast.Constant)]
         if any(one is None or one.type not in TYPES for one in found):
             return None, "the string names no device that torch knows"
         if all(one is not None and one.index is None for one in found):
@@ -139,7 +139,8 @@ class DeviceComparison(Rule):
         fix = rewrite.unsafe("Search its text", rewrite.replace(self.context, device, f"str({written})"))
         self.report(
             device,
-            f"`{_short(written)}` is a torch.device: `in` raises TypeError, argument of type 'torch.device' is not iterable",
+            f"`{_short(written)}` is a torch.device: `in` raises TypeError: argument of type 'torch.device' is not "
+            "iterable",
             fix=fix,
         )
 
@@ -157,8 +158,8 @@ class DeviceComparison(Rule):
             by = f", as {default} is by default," if default else ""
             self.report(
                 chosen,
-                f"`{_short(ast.unparse(chosen))}` lacks the index where it is '{kind}'{by} and a tensor's device has one: "
-                f"the comparison is always {outcome} there",
+                f"`{_short(ast.unparse(chosen))}` lacks the index where it is '{kind}'{by} and a tensor's device has "
+                f"one: the comparison is always {outcome} there",
                 no_fix="which index is meant is yours to say; where none is, compare the types",
             )
             return
@@ -183,7 +184,7 @@ class DeviceComparison(Rule):
         )
 
     def _lacks_index(self, node: ast.expr) -> tuple[str, str] | None:
-        """The type that a torch.device has without an index, and whose default that is; None where that is not proven."""
+        """The type that a torch.device has without an index, and whose default that is; None where not proven."""
         value: Value = self.value_of(node)
         if value.kind != v.DEVICE:
             return None

@@ -187,9 +187,10 @@ class Texts:
             and len(source) == 3
             and source[0] == "attribute"
             and isinstance(source[1], frozenset)
+            and len(source[1]) == 1
+            and all(map(self._holds_options, source[1]))
         ):
-            if all(map(self._holds_options, source[1])) and len(source[1]) == 1:
-                return self._option_default(str(source[2]))
+            return self._option_default(str(source[2]))
         return []
 
     def _argument_default(self, argument: ast.arg) -> list[Possible]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cached_property
 
 from devlint.checks import guards, rewrite
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.device_texts import argument
-from devlint.finding import Fix, Group, RuleInfo
+from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.device_text import read
 from devlint.placement.values import Value
@@ -44,6 +45,8 @@ _DECLARING = frozenset(
 _TALKING = frozenset(
     {"print", "debug", "info", "warning", "warn", "error", "critical", "log", "exception", "warn_once"}
 )
+_NOTHING_CHOSEN = re.compile(r"\w*(device|gpu)\w*\s+is\s+(not\s+)?None|not\s+[\w.]*(device|gpu)\w*$")
+"""A condition that asks whether the caller named a device."""
 _TEXT_METHODS = frozenset(
     {
         "startswith",
@@ -114,7 +117,7 @@ class HardcodedDeviceIndex(Rule):
         constant = self.context.ast_of(node)
         if not (isinstance(constant, ast.Constant) and isinstance(constant.value, str) and _numbered(constant.value)):
             return
-        if constant in self._said or self._is_no_choice(constant) or guards.expects_error(self.context, constant):
+        if constant in self._said or self._is_exempt(constant) or self._is_no_choice(constant):
             return
         self._said.add(constant)
         fix, no_fix = self._fix(constant)
@@ -130,12 +133,16 @@ class HardcodedDeviceIndex(Rule):
         """Whether the string is not what the code runs on: a default that a caller can change, a key, something to
         compare with, a text to print, a test's parameter."""
         inference = self.context.inference
+        if any(_NOTHING_CHOSEN.search(condition) for condition in guards.conditions(self.context, node)):
+            return True
+        if self._is_renumbered and str(node.value).endswith(":0"):
+            return True
         child: ast.AST = node
         for above in inference.ancestors(node):
-            if isinstance(
-                above, ast.Expr | ast.Compare | ast.JoinedStr | ast.FormattedValue | ast.arguments | ast.Assert
-            ):
+            if isinstance(above, ast.Compare | ast.JoinedStr | ast.FormattedValue | ast.arguments | ast.Assert):
                 return True
+            if isinstance(above, ast.Expr) and child is node:
+                return True  # a docstring
             if isinstance(above, ast.MatchValue | ast.Subscript) and child is not getattr(above, "value", None):
                 return True
             if isinstance(above, ast.Dict) and any(child is key for key in above.keys):
@@ -166,13 +173,40 @@ class HardcodedDeviceIndex(Rule):
         name = _last(call)
         if name in _DECLARING or name in _TALKING or (name in _TEXT_METHODS and isinstance(call.func, ast.Attribute)):
             return True
+        if "pop" in name or "default" in name:
+            return True
         return name in _DEFAULTING and len(call.args) > 1 and child is call.args[-1]
+
+    @cached_property
+    def _is_renumbered(self) -> bool:
+        """Whether the file chooses the GPUs by the environment: 0 is the first of the chosen then."""
+        return any(
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.slice, ast.Constant)
+            and node.slice.value == "CUDA_VISIBLE_DEVICES"
+            for node in ast.walk(self.context.tree)
+        )
+
+    def _is_exempt(self, node: ast.AST) -> bool:
+        """Tests name the devices that they need; a fallback in an `except` stands for what could not be read; an error
+        that is expected is no choice."""
+        if guards.expects_error(self.context, node):
+            return True
+        return any(
+            isinstance(above, ast.ExceptHandler)
+            or (
+                isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                and above.name.lower().startswith("test")
+            )
+            for above in self.context.ancestors(node)
+        )
 
     # --- numbers ----------------------------------------------------------------------------------------------
 
     def visit_Call(self, node: cst.Call) -> None:
         call = self.context.ast_of(node)
-        if not isinstance(call, ast.Call) or not _holds_index(call) or guards.expects_error(self.context, call):
+        if not isinstance(call, ast.Call) or not _holds_index(call) or self._is_exempt(call):
             return
         for keyword in call.keywords:
             if keyword.arg in _LISTS and _ids(keyword.value):
@@ -187,12 +221,14 @@ class HardcodedDeviceIndex(Rule):
                         self._report_ids(one)
             return
         given = self._number(call, name, last)
-        if given is None:
+        if given is None or (given.value == 0 and self._is_renumbered):
+            return
+        if any(_NOTHING_CHOSEN.search(condition) for condition in guards.conditions(self.context, call)):
             return
         fix, no_fix = self._fix(given)
         self.report(
             given,
-            f"GPU {given.value} is fixed here: the code uses this one whatever the machine has or the user chose",
+            f"GPU {given.value!r} is fixed here: the code uses this one whatever the machine has or the user chose",
             fix=fix,
             no_fix=no_fix,
         )
@@ -204,8 +240,8 @@ class HardcodedDeviceIndex(Rule):
         elif name == "torch.device":
             first = argument(call, "device", 0) or argument(call, "type")
             given = argument(call, "index", 1) if first is not None and not _is_int(first) else first
-            if isinstance(first, ast.Constant) and isinstance(first.value, str) and first.value not in _NUMBERED:
-                return None
+            if given is not first and not (isinstance(first, ast.Constant) and first.value in _NUMBERED):
+                return None  # `torch.device(other.type, 0)` writes an index out, or the type is the caller's
         elif name is None and last in ("cuda", "xpu") and isinstance(call.func, ast.Attribute):
             receiver = self.value_of(call.func.value)
             if receiver.is_tensor or receiver.is_module or receiver.kind == v.UNKNOWN:
@@ -249,12 +285,11 @@ class HardcodedDeviceIndex(Rule):
         if method == "cuda":
             if len(call.args) > 1:
                 return None, "the call has more arguments"
-            start, end = context.span(call.func)
-            edits = [rewrite.Edit(end - len(method), end, "to"), rewrite.replace(context, literal, variable)]
+            _, end = context.span(call.func)
+            edits = [Edit(end - len(method), end, "to"), rewrite.replace(context, literal, variable)]
             return rewrite.unsafe(title, *edits), None
-        if method == "to" or torchs and isinstance(inference.parents.get(literal), ast.keyword):
-            if isinstance(literal.value, str):
-                return rewrite.unsafe(title, rewrite.replace(context, literal, variable)), None
+        if method == "to" or (torchs and isinstance(inference.parents.get(literal), ast.keyword)):
+            return rewrite.unsafe(title, rewrite.replace(context, literal, variable)), None
         return None, "what the call does with it is not known"
 
     def _indices(self, owner: ast.AST) -> set[str]:
@@ -276,12 +311,12 @@ class HardcodedDeviceIndex(Rule):
             return []
         found: dict[str, Value] = {}
         if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-            for one in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
+            for one in _required(owner.args):
                 if one.annotation is None and one.arg == "device":
                     found[one.arg] = Value()
-                elif one.annotation is not None and (value := inference.annotated(one.annotation, one)) is not None:
-                    if value.kind == v.DEVICE:
-                        found[one.arg] = value
+                value = inference.annotated(one.annotation, one) if one.annotation is not None else None
+                if value is not None and value.kind == v.DEVICE:
+                    found[one.arg] = value
         child: ast.AST = literal
         for above in inference.ancestors(literal):
             for body in (getattr(above, "body", None), getattr(above, "orelse", None)):
@@ -298,6 +333,16 @@ class HardcodedDeviceIndex(Rule):
         return [(name, value) for name, value in found.items() if len(scope.bound.get(name, ())) == 1]
 
 
+def _required(arguments: ast.arguments) -> list[ast.arg]:
+    """The arguments without a default, which might be None."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [
+        *positional[: len(positional) - len(arguments.defaults)],
+        *(one for one, default in named if default is None),
+    ]
+
+
 def _can_be(value: Value, literal: ast.Constant) -> bool:
     """Whether a device variable of a known place can stand for the literal."""
     named = read(literal.value) if isinstance(literal.value, str) else None
@@ -309,7 +354,12 @@ def _defaults(choice: ast.IfExp, child: ast.AST) -> bool:
     """`device if device is not None else "cuda:0"`: the other arm is what the condition asks about."""
     if child is choice.test:
         return True
-    other = ast.unparse(choice.orelse if child is choice.body else choice.body)
+    arm = choice.orelse if child is choice.body else choice.body
+    other = ast.unparse(arm)
+    called = {part.func for part in ast.walk(choice.test) if isinstance(part, ast.Call)}
+    names = {part.id for part in ast.walk(arm) if isinstance(part, ast.Name)} - {"torch"}
+    if any(isinstance(part, ast.Name) and part.id in names and part not in called for part in ast.walk(choice.test)):
+        return True
     asked = {
         ast.unparse(part)
         for part in ast.walk(choice.test)

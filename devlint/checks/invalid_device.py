@@ -1,4 +1,4 @@
-"""DEV401: a device that torch refuses: a string outside its grammar, the CPU for `.cuda()`, a `device` where none is taken."""
+"""DEV401: a device that torch refuses: a string outside its grammar, the CPU for `.cuda()`, one where none is taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devlint.checks import guards, rewrite
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.device_texts import Possible, Texts, argument
-from devlint.finding import Fix, Group, RuleInfo
+from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.device_text import error, map_location_error, read, repaired, suspicious
 from devlint.placement.values import Value
@@ -154,7 +154,6 @@ class InvalidDevice(Rule):
     # --- strings ----------------------------------------------------------------------------------------------
 
     def _judge(self, text: Possible, expression: ast.expr, call: ast.Call, callee: str, map_location: bool) -> None:
-        context = self.context
         literal = text.literal
         at: ast.expr = literal if literal is not None and not text.put_together else expression
         direct = literal is not None and any(literal is leaf for leaf in _leaves(expression))
@@ -260,7 +259,8 @@ class InvalidDevice(Rule):
         if number is not None and number > 127:
             self.report(
                 index,
-                f"torch keeps a device index in a signed byte: {number} is accepted and becomes {(number + 128) % 256 - 128}",
+                f"torch keeps a device index in a signed byte: {number} is accepted and becomes "
+                f"{(number + 128) % 256 - 128}",
                 no_fix="which device is meant is yours to say",
             )
             return True
@@ -293,7 +293,8 @@ class InvalidDevice(Rule):
             return False
         title = "Use .to(), which takes every device"
         text = f"`.cuda()` takes CUDA devices only, and {words}: it raises Invalid device, must be cuda device"
-        self.report(rewrite.callee_span(self.context, node), text, **self._to(node, call, value, torchs, title))
+        fix, no_fix = self._to(call, value, torchs, title)
+        self.report(rewrite.callee_span(self.context, node), text, fix=fix, no_fix=no_fix)
         return True
 
     def _cpu_of(self, value: Value, given: ast.expr, torchs: bool) -> tuple[bool, str] | None:
@@ -338,18 +339,18 @@ class InvalidDevice(Rule):
             for node in ast.walk(self.context.tree)
         )
 
-    def _to(self, node: cst.Call, call: ast.Call, value: Value, torchs: bool, title: str) -> dict[str, object]:
+    def _to(self, call: ast.Call, value: Value, torchs: bool, title: str) -> tuple[Fix | None, str | None]:
         context = self.context
         if any(isinstance(one, ast.Starred) for one in call.args) or len(call.args) > 2:
-            return {"no_fix": "the call has arguments that .to() reads otherwise"}
+            return None, "the call has arguments that .to() reads otherwise"
         assert isinstance(call.func, ast.Attribute)
-        edits = [rewrite.Edit(*rewrite.attribute_span(context, call.func), "to")]
+        edits = [Edit(*rewrite.attribute_span(context, call.func), "to")]
         if len(call.args) == 2:
             edits.append(rewrite.before(context, call.args[1], "non_blocking="))
         receiver = self.value_of(call.func.value)
         plain = torchs and self._is_torchs(receiver, "to")
         proven = value.kind == v.DEVICE or (value.kind == v.TEXT and plain)
-        return {"fix": (rewrite.safe if plain and proven else rewrite.unsafe)(title, *edits)}
+        return (rewrite.safe if plain and proven else rewrite.unsafe)(title, *edits), None
 
     # --- callees without a device -----------------------------------------------------------------------------
 
@@ -370,7 +371,7 @@ class InvalidDevice(Rule):
         title = "Drop the keyword"
         if name == "torch.from_numpy":
             _, end = self.context.span(call)
-            edits.append(rewrite.Edit(end, end, f".to({self.context.text(keyword.value)})"))
+            edits.append(Edit(end, end, f".to({self.context.text(keyword.value)})"))
             title = "Move the tensor afterwards"
         fixable = not comment and len(call.args) == 1 and len(call.keywords) == 1
         self.report(
@@ -418,6 +419,3 @@ def _is_none(node: ast.expr) -> bool:
 def _is_joined(written: str) -> bool:
     """Whether several strings stand one after the other."""
     return written.count(written[0]) != 2
-
-
-__all__ = ["Context", "InvalidDevice"]

@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-TYPES = (
-    "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone"
-).split()
+TYPES = [
+    *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve"),
+    *("fpga", "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone"),
+]
 """The types that torch knows on its own, in the order in which its error lists them. Backends add others by
 `torch.utils.rename_privateuse1_backend`, so another name is not wrong for being unknown."""
 

@@ -89,9 +89,11 @@ def test_near_misses(name: str, meant: str | None) -> None:
     [
         ("cuda:0,1", "cuda:0"), ("cuda:1,3", "cuda:1"), ("cuda:1, 3", "cuda:1"), ("cuda:2,cuda:3", "cuda:2"),
         ("gpu", "cuda"), ("gpu:1", "cuda:1"), ("GPU:0", "cuda:0"), ("cuda0", "cuda:0"), ("cuda: 0", "cuda:0"),
-        ("cuda ", "cuda"), ("cuda:", "cuda"), ("cude:1", "cuda:1"), ("mps0", "mps:0"), ("CPU", "cpu"), ("cuda:0,", "cuda:0"),
+        ("cuda ", "cuda"), ("cuda:", "cuda"), ("cude:1", "cuda:1"), ("mps0", "mps:0"), ("CPU", "cpu"),
+        ("cuda:0,", "cuda:0"),
         ("cuda:01", None), ("cuda:00", None), ("cuda:128", None), ("cuda:-1", None), ("0", None), ("0,1", None),
-        ("", None), ("npu0x", None), ("/gpu:0", None), ("cuda:a", None), ("cuda", None), ("cuda:1", None), ("float32", None),
+        ("", None), ("npu0x", None), ("/gpu:0", None), ("cuda:a", None), ("cuda", None), ("cuda:1", None),
+        ("float32", None),
         ("cuda:999,1", None),
     ],
 )  # fmt: skip
@@ -105,7 +107,23 @@ def test_repairs(text: str, meant: str | None) -> None:
 def test_map_location_is_that_of_torch_load() -> None:
     file = io.BytesIO()
     torch.save({"weight": torch.zeros(1)}, file)
-    texts = "gpu cuda0 cuda:0,1 cuda:01 cpu:0 cpu0 CPU meta:0 meta cpu cude cuda: foo:bar mtia0 xpu0".split()
+    texts = [
+        "gpu",
+        "cuda0",
+        "cuda:0,1",
+        "cuda:01",
+        "cpu:0",
+        "cpu0",
+        "CPU",
+        "meta:0",
+        "meta",
+        "cpu",
+        "cude",
+        "cuda:",
+        "foo:bar",
+        "mtia0",
+        "xpu0",
+    ]
     for text in [*texts, "", "cuda: 0", "cpu "]:
         file.seek(0)
         try:
@@ -116,11 +134,15 @@ def test_map_location_is_that_of_torch_load() -> None:
         assert map_location_error(text) == theirs, text
 
 
-@pytest.mark.parametrize("text", ["cuda:0,1", "gpu", "cuda:", "cuda:{}", "cuda:%d", "cuda0", "CUDA:0", "cuda:128", "cuda: "])
+@pytest.mark.parametrize(
+    "text", ["cuda:0,1", "gpu", "cuda:", "cuda:{}", "cuda:%d", "cuda0", "CUDA:0", "cuda:128", "cuda: "]
+)
 def test_suspicious_strings(text: str) -> None:
     assert suspicious(text)
 
 
-@pytest.mark.parametrize("text", ["cuda", "cpu", "npu", "mps:0", "auto", "gpu_id", "cuda is not available", "", "0,1", "GPU memory"])
+@pytest.mark.parametrize(
+    "text", ["cuda", "cpu", "npu", "mps:0", "auto", "gpu_id", "cuda is not available", "", "0,1", "GPU memory"]
+)
 def test_other_strings(text: str) -> None:
     assert not suspicious(text)
