@@ -125,7 +125,7 @@ def _apply(original: Any) -> Any:
     from .machine import current_machine
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original.__func__(cls, *args, **kwargs)
+        result = original.__get__(None, cls)(*args, **kwargs)
         machine = current_machine()
         if machine is None or machine.in_engine:
             return result
