@@ -501,6 +501,9 @@ class _Run:
             self._own(node, call, which, track)
 
     def _torch(self, name: str, call: ast.Call, track: _Track) -> None:
+        if name == "torch.from_numpy":
+            self._end(Use.HOST, call, track)
+            return
         row = self._facts.call(name)
         returns = row.get("returns") if row is not None else None
         tensors = (v.TENSOR, v.TENSORS, v.PARAMETER, v.BUFFER)
@@ -716,5 +719,13 @@ def _last(node: ast.AST) -> str:
 
 
 def words_of(names: Iterable[str]) -> set[str]:
-    """The single words of identifiers: `load_stateDict` is load, state, dict."""
-    return {part.lower() for name in names for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)}
+    """The single words of identifiers (`loadPath` is load, path), and statedict where state and dict stand together."""
+    found: set[str] = set()
+    for name in names:
+        found.update(part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name))
+        if _STATE_DICT.search(name):
+            found.add("statedict")
+    return found
+
+
+_STATE_DICT = re.compile(r"state_?dict|model_?state|state_?model", re.I)

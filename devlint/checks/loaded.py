@@ -29,8 +29,7 @@ def _set(text: str) -> frozenset[str]:
 
 _WEIGHTS = _set(
     """
-    weight weights ckpt ckpts checkpoint checkpoints pretrained pretrain pth state params backbone statedict
-    safetensors lora unet vae
+    weight weights ckpt ckpts checkpoint checkpoints pretrained pretrain pth backbone statedict lora unet vae
     """
 )
 _NO_WEIGHTS = _set(
@@ -42,6 +41,8 @@ _NO_WEIGHTS = _set(
     states train valid test val image images batch
     """
 )
+_GROUPS = re.compile(r"param_?groups?", re.I)
+"""An optimizer's groups without their parameters: learning rates and their kind."""
 _HOST_CLASSES = re.compile(
     r"Dataset|DataModule|DataLoader|Sampler|Collat|Transform|Vocab|Tokenizer|Scheduler|Annealer|Lexicon|Dictionary"
 )
@@ -51,6 +52,8 @@ _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
     """Whether what is loaded goes where tensors go."""
+    if any(_GROUPS.search(name) for name in [*fate.names, ast.unparse(load.source) if load.source else ""]):
+        return False
     if load.is_script or fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL):
         return True
     if fate.sinks and fate.only(Use.NUMBERS, Use.VALUE, Use.ASKED, Use.GENERATOR, Use.HOST):
@@ -307,6 +310,8 @@ def _why_not(fate: Fate) -> str:
         return "`assign=True` keeps the loaded tensors, and no device variable that the model moves to is set before"
     if fate.has(Use.RETURNED) and not fate.has(Use.TENSOR, Use.MOVED, Use.MODEL):
         return "what is loaded is returned, so the device is the caller's to say"
+    if not fate.has(Use.TENSOR, Use.SHAPED, Use.MOVED, Use.MODEL, Use.STATE, Use.LIKELY_STATE):
+        return "what becomes of it is not seen in this file, so the device is yours to say"
     return "no device variable that the model moves to is set before, and on the CPU its tensors could meet others"
 
 

@@ -6,7 +6,13 @@ import pytest
 from checks.helpers import check, fixed
 
 CODE = "DEV303"
-HEAD = "import os\nimport torch\nimport torch.distributed as dist\nfrom torch import nn\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+HEAD = """\
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+"""
 WORKER = """\
 def worker(rank, path):
     {setup}

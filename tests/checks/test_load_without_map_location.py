@@ -66,7 +66,8 @@ SAFE = [
         id="update",
     ),
     pytest.param(
-        "own = net.state_dict()\nfor k, v in torch.load(p).items():\n    if own[k].shape == v.shape:\n        own[k].copy_(v)",
+        "own = net.state_dict()\nfor k, v in torch.load(p).items():\n"
+        "    if own[k].shape == v.shape:\n        own[k].copy_(v)",
         "torch.load(p, map_location='cpu')",
         id="copy_",
     ),
@@ -119,7 +120,8 @@ SAFE = [
         id="helper's stars",
     ),
     pytest.param(
-        "def fill(n, p, where=None):\n    s = torch.load(p, map_location=where)\n    n.load_state_dict(s, strict=True)\n"
+        "def fill(n, p, where=None):\n    s = torch.load(p, map_location=where)\n"
+        "    n.load_state_dict(s, strict=True)\n"
         "fill(net, 'a')",
         "fill(net, 'a', where='cpu')",
         id="helper that fills",
@@ -130,7 +132,8 @@ SAFE = [
         id="handed to a function of the file",
     ),
     pytest.param(
-        "async def main(net: nn.Module):\n    match kind:\n        case 1:\n            net.load_state_dict(torch.load(p))",
+        "async def main(net: nn.Module):\n    match kind:\n        case 1:\n"
+        "            net.load_state_dict(torch.load(p))",
         "torch.load(p, map_location='cpu')",
         id="async and match",
     ),
@@ -205,7 +208,8 @@ UNSAFE = [
         id="own load_state_dict",
     ),
     pytest.param(
-        "class T:\n    def __init__(self, device):\n        self.device = device\n        self.net = nn.Linear(2, 2).to(self.device)\n"
+        "class T:\n    def __init__(self, device):\n        self.device = device\n"
+        "        self.net = nn.Linear(2, 2).to(self.device)\n"
         "    def again(self):\n        self.net.load_state_dict(torch.load(p), assign=True)\n"
         "    def go(self):\n        self.net.to(self.device)",
         "torch.load(p, map_location=self.device)",
@@ -273,7 +277,8 @@ REPORTED = [
     pytest.param("w = torch.load(p)\nprint(w.to('cuda') @ w)", 1, id="tensor"),
     pytest.param("w = torch.load(p)\nx = torch.cat([w, w])", 1, id="tensor in a torch function"),
     pytest.param(
-        "class M(nn.Module):\n    def fill(self, path):\n        for k, v in torch.load(path).items():\n            self.t[k] = v\n"
+        "class M(nn.Module):\n    def fill(self, path):\n        for k, v in torch.load(path).items():\n"
+        "            self.t[k] = v\n"
         "    def forward(self, k):\n        return self.t[k].to(self.w.device)",
         3,
         id="stored and used in the class",
@@ -354,7 +359,8 @@ SILENT = [
         id="guard in an expression",
     ),
     pytest.param(
-        "try:\n    s = torch.load(p)\nexcept RuntimeError:\n    s = torch.load(p, map_location='cpu')\nnet.load_state_dict(s)",
+        "try:\n    s = torch.load(p)\nexcept RuntimeError:\n    s = torch.load(p, map_location='cpu')\n"
+        "net.load_state_dict(s)",
         id="attempt",
     ),
     pytest.param(
