@@ -26,7 +26,7 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
     """
     owner = context.inference.owner(at)
     run = context.inference.run(owner)
-    met = _met(context, owner)
+    met = places_met(context, owner)
     if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
         optional = _optional(owner)
         for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
@@ -46,7 +46,7 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
     return None
 
 
-def _met(context: Context, owner: ast.AST) -> list[tuple[Place, Place]]:
+def places_met(context: Context, owner: ast.AST) -> list[tuple[Place, Place]]:
     """Places that operations of the function brought together, those of the CPU apart."""
     found = []
     for meeting in context.inference.run(owner).meetings.values():

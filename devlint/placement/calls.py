@@ -299,6 +299,8 @@ def _method(
         evaluator.evidence.attribute(receiver.ids, name, called=True)
         if name == "size" and arguments.positional:
             evaluator.prove(receiver, v.TENSOR)  # an array's or image's size is no function
+        if _has_dim(evaluator, name, arguments):
+            evaluator.prove(receiver, v.TENSOR)  # arrays have axes, and xarray's dimensions are strings
         receiver = evaluator.resolved(receiver)
     if receiver.is_tensor:
         return _tensor_method(evaluator, node, name, receiver, arguments)
@@ -326,6 +328,12 @@ def _method(
         if returns != v.UNKNOWN:
             return Value(kind=returns, ids=frozenset([node]), place=_row_place(row, receiver))
     return evaluator.unknown(node)
+
+
+def _has_dim(evaluator: Evaluator, name: str, arguments: Arguments) -> bool:
+    """Whether a method of a tensor's is told a dimension by number: `x.mean(dim=-1)`."""
+    given = [arguments.named[word][1] for word in ("dim", "keepdim") if word in arguments.named]
+    return any(value.kind == v.NUMBER for value in given) and evaluator.facts.method(v.TENSOR, name) is not None
 
 
 def short(name: str) -> str:
@@ -560,6 +568,10 @@ def _moved(name: str, node: ast.Call, receiver: Value) -> Origin:
 
 def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -> Value:
     """An operator between values: tensors meet, numbers do not matter."""
+    if any(value.is_tensor for _, value in operands):
+        for _, value in operands:
+            if _is_forward_input(evaluator, value):
+                evaluator.prove(value, v.TENSOR)
     tensors = operands_of([operand for operand in operands if operand[1].is_tensor])
     if not tensors:
         kinds = {value.kind for _, value in operands}
@@ -575,6 +587,18 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
     if len(tensors) == 1 and tensors[0][1].dims == 0 and all(o.is_tensor or _is_number(o) for _, o in operands):
         dims = 0
     return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
+
+
+def _is_forward_input(evaluator: Evaluator, value: Value) -> bool:
+    """Whether a value is the first argument of a module's `forward`: beside a tensor, in arithmetic, it is one as well."""
+    function = evaluator.owner
+    if value.kind != v.UNKNOWN or not isinstance(function, ast.FunctionDef) or function.name != "forward":
+        return False
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    if len(arguments) - len(function.args.defaults) < 2 or value.ids != frozenset([arguments[1]]):
+        return False
+    home = evaluator.inference.parents.get(function)
+    return isinstance(home, ast.ClassDef) and evaluator.inference.classes.kind(home) in v.MODULE_KINDS
 
 
 def _is_number(value: Value) -> bool:
