@@ -49,6 +49,11 @@ class Seen:
     """Names, attributes and renamed imports that stand elsewhere than before a call's parentheses."""
     imports: set[str] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)
+    kept: set[str] = field(default_factory=set)
+    """Attributes that are assigned an empty list or dict, and local names that an attribute is assigned."""
+    filled: set[str] = field(default_factory=set)
+    """Names and attributes of containers in which something may stand that is made there or nearby: written so, or put
+    in by a method, by `+=` or under a key. An attribute that is assigned such a container is the name "."."""
     compared: bool = False
     """Whether anything is compared with a string, or with a call."""
     comparisons: list[ast.Compare] = field(default_factory=list)
@@ -143,6 +148,14 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeps:
+    """Sign: an attribute holds a plain list, tuple or dict in which something may stand that the file makes."""
+
+    def holds(self, seen: Seen) -> bool:
+        return "." in seen.filled or not seen.kept.isdisjoint(seen.filled)
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """Sign: all of these hold."""
 
@@ -152,7 +165,7 @@ class All:
         return all(sign.holds(seen) for sign in self.signs)
 
 
-Sign = Calls | Discards | Mentions | Texts | Strings | Compares | Where | Comparisons | All
+Sign = Calls | Discards | Mentions | Texts | Strings | Compares | Where | Comparisons | Keeps | All
 
 
 _LIMITS = ("too many nested", "too many statically nested", "too many levels", "nested too deeply")
@@ -177,8 +190,8 @@ def parse(text: str) -> ast.Module:
 
 _children: dict[type, tuple[str, ...]] = {}
 _SKIPPED = frozenset(
-    "ctx op ops id attr arg name names type_comment type_ignores kind level module conversion is_async simple asname "
-    "kwd_attrs rest".split()
+    {"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "rest", "kwd_attrs", "asname", "module", "level", "kind"}
+    | {"conversion", "is_async", "simple", "type_comment", "type_ignores"}
 )
 """Fields that hold nothing to look at."""
 
@@ -223,6 +236,8 @@ def look(tree: ast.Module, source: Source) -> Seen:
                 else:
                     loose.add(function.attr)
                 function, depth = function.value, depth + 1
+            if type(node.func) is ast.Attribute and node.func.attr in _FILLS:  # type: ignore[attr-defined]
+                seen.filled.add(_last(node.func.value))  # type: ignore[attr-defined]
             if type(function) is ast.Name and function is node.func:  # type: ignore[attr-defined]
                 calls.setdefault(function.id, []).append(node)  # type: ignore[arg-type]
             else:
@@ -242,6 +257,8 @@ def look(tree: ast.Module, source: Source) -> Seen:
                 value = value.func
             if type(value) is ast.Attribute:
                 seen.discards.setdefault(value.attr, []).append(value)
+        elif kind is ast.Assign or kind is ast.AnnAssign or kind is ast.AugAssign:
+            _note_container(node, seen)  # type: ignore[arg-type]
         elif kind is ast.Compare:
             operands = [node.left, *node.comparators]  # type: ignore[attr-defined]
             if len(operands) > MAX_OPERANDS:
@@ -355,3 +372,56 @@ def _holds_text(node: ast.expr) -> bool:
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         return any(_holds_text(item) for item in node.elts)
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+_FILLS = frozenset({"append", "extend", "insert", "update"})
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _note_container(node: ast.Assign | ast.AnnAssign | ast.AugAssign, seen: Seen) -> None:
+    """What an assignment says of plain containers."""
+    target, value = node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value
+    if type(target) is ast.Subscript:
+        seen.filled.add(_last(target.value))
+        return
+    if type(node) is ast.AugAssign:
+        seen.filled.add(_last(target))
+        return
+    if type(value) is ast.Name:
+        if type(target) is ast.Attribute:
+            seen.kept.add(value.id)
+        return
+    if type(value) is ast.BinOp:
+        value = value.left
+    if type(value) is ast.Call:
+        inside = [*value.args, *(keyword.value for keyword in value.keywords)]
+        if _last(value.func) not in ("list", "dict", "OrderedDict"):
+            return
+    elif isinstance(value, _DISPLAYS):
+        inside = [value]
+    else:
+        return
+    if any(_may_hold_made(item) for item in inside):
+        seen.filled.add("." if type(target) is ast.Attribute else _last(target))
+    elif type(target) is ast.Attribute:
+        seen.kept.add(target.attr)
+
+
+_NOT_MADE = (ast.Constant, ast.Attribute, ast.Lambda, ast.JoinedStr, ast.UnaryOp)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _may_hold_made(node: ast.expr | None) -> bool:
+    """Whether an expression may make something: a call, a name that may stand for one, a container with one in it."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return any(_may_hold_made(item) for item in node.elts)
+    if isinstance(node, ast.Dict):
+        return any(_may_hold_made(item) for item in node.values)
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return _may_hold_made(node.elt)
+    if isinstance(node, ast.DictComp):
+        return _may_hold_made(node.value)
+    return node is not None and not isinstance(node, _NOT_MADE)
