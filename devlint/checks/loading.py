@@ -190,8 +190,36 @@ def is_nowhere(load: Load) -> bool:
 
 def calls_of(context: Context) -> Iterator[Load]:
     """The loads of a file, those of a helper's callers included."""
+    carriers = _carriers(context.tree)
     for node in ast.walk(context.tree):
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and _last(node.func) in carriers:
             load = load_of(context, node)
             if load is not None:
                 yield load
+
+
+def _carriers(tree: ast.Module) -> set[str]:
+    """The names by which a load may be called: its own, what is bound to something that names one, and the functions
+    that do. Asking the inference of every other call would cost more than all the rest."""
+    found = set(NAMES)
+    functions: list[tuple[str, set[str]]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(a.asname for a in node.names if a.asname and a.name.rsplit(".", 1)[-1] in NAMES)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            if not NAMES.isdisjoint(_names_in(node.value)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found.update(name for target in targets for name in _names_in(target))
+        elif isinstance(node, _FUNCTIONS):
+            functions.append((node.name, _names_in(node)))
+    for _ in range(_DEEP):
+        found.update([name for name, within in functions if not found.isdisjoint(within)])
+    return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {_last(part) for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)}
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
