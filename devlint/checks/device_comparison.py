@@ -55,9 +55,20 @@ class DeviceComparison(Rule):
         super().__init__(context)
         self._texts = Texts(context)
 
+    def suspects(self) -> bool:
+        for compare in self.context.seen.comparisons:
+            self._look_at(compare)
+        found = bool(self.findings)
+        self.findings.clear()
+        return found
+
     def visit_Comparison(self, node: cst.Comparison) -> None:
         compare = self.context.ast_of(node)
-        if not isinstance(compare, ast.Compare) or len(compare.ops) != 1 or not _may_be_wrong(compare):
+        if isinstance(compare, ast.Compare):
+            self._look_at(compare)
+
+    def _look_at(self, compare: ast.Compare) -> None:
+        if len(compare.ops) != 1 or not _may_be_wrong(compare):
             return
         operator, left, right = compare.ops[0], compare.left, compare.comparators[0]
         if guards.expects_error(self.context, compare):

@@ -109,13 +109,26 @@ class HardcodedDeviceIndex(Rule):
         super().__init__(context)
         self._said: set[ast.AST] = set()
 
+    def suspects(self) -> bool:
+        for node in ast.walk(self.context.tree):
+            if isinstance(node, ast.Constant):
+                self._look_at(node)
+            elif isinstance(node, ast.Call):
+                self._look_at_call(node)
+        found = bool(self.findings)
+        self.findings.clear()
+        self._said.clear()
+        return found
+
     # --- strings ----------------------------------------------------------------------------------------------
 
     def visit_SimpleString(self, node: cst.SimpleString) -> None:
-        if not self.context.knows(node):
-            return
-        constant = self.context.ast_of(node)
-        if not (isinstance(constant, ast.Constant) and isinstance(constant.value, str) and _numbered(constant.value)):
+        constant = self.context.ast_of(node) if self.context.knows(node) else None
+        if isinstance(constant, ast.Constant):
+            self._look_at(constant)
+
+    def _look_at(self, constant: ast.Constant) -> None:
+        if not (isinstance(constant.value, str) and _numbered(constant.value)):
             return
         if constant in self._said or self._is_exempt(constant) or self._is_no_choice(constant):
             return
@@ -206,7 +219,11 @@ class HardcodedDeviceIndex(Rule):
 
     def visit_Call(self, node: cst.Call) -> None:
         call = self.context.ast_of(node)
-        if not isinstance(call, ast.Call) or not _holds_index(call) or self._is_exempt(call):
+        if isinstance(call, ast.Call):
+            self._look_at_call(call)
+
+    def _look_at_call(self, call: ast.Call) -> None:
+        if not _holds_index(call) or self._is_exempt(call):
             return
         for keyword in call.keywords:
             if keyword.arg in _LISTS and _ids(keyword.value):

@@ -82,17 +82,31 @@ class InvalidDevice(Rule):
         super().__init__(context)
         self._texts = Texts(context)
         self._said: set[ast.AST] = set()
+        self._unreadable = False
+        """Whether a call is wrong whose finding needs LibCST's tree."""
+
+    def suspects(self) -> bool:
+        for calls in self.context.seen.calls.values():
+            for call in calls:
+                self._look_at(call, None)
+        found = self._unreadable or bool(self.findings)
+        self.findings.clear()
+        self._said.clear()
+        return found
 
     def visit_Call(self, node: cst.Call) -> None:
+        call = self.context.ast_of(node)
+        if isinstance(call, ast.Call):
+            self._look_at(call, node)
+
+    def _look_at(self, call: ast.Call, node: cst.Call | None) -> None:
+        """Judge a call; `node` is None as long as the file is not parsed by LibCST."""
         context = self.context
-        call = context.ast_of(node)
-        if not isinstance(call, ast.Call):
-            return
         name = self.name_of(call.func)
         if self._takes_no_device(node, call, name):
             return
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if method == "cuda" and self._cuda_of_cpu(node, call):
+        if method == "cuda" and self._cuda_of_cpu(call):
             return
         given = self._device_argument(call, name)
         if given is None:
@@ -276,7 +290,7 @@ class InvalidDevice(Rule):
 
     # --- .cuda(cpu device) ------------------------------------------------------------------------------------
 
-    def _cuda_of_cpu(self, node: cst.Call, call: ast.Call) -> bool:
+    def _cuda_of_cpu(self, call: ast.Call) -> bool:
         assert isinstance(call.func, ast.Attribute)
         given = argument(call, "device", 0)
         if given is None or any(keyword.arg is None for keyword in call.keywords):
@@ -294,7 +308,7 @@ class InvalidDevice(Rule):
         title = "Use .to(), which takes every device"
         text = f"`.cuda()` takes CUDA devices only, and {words}: it raises Invalid device, must be cuda device"
         fix, no_fix = self._to(call, value, torchs, title)
-        self.report(rewrite.callee_span(self.context, node), text, fix=fix, no_fix=no_fix)
+        self.report(rewrite.attribute_span(self.context, call.func), text, fix=fix, no_fix=no_fix)
         return True
 
     def _cpu_of(self, value: Value, given: ast.expr, torchs: bool) -> tuple[bool, str] | None:
@@ -354,17 +368,17 @@ class InvalidDevice(Rule):
 
     # --- callees without a device -----------------------------------------------------------------------------
 
-    def _takes_no_device(self, node: cst.Call, call: ast.Call, name: str | None) -> bool:
-        keyword = next(
-            (argument for argument in node.args if argument.keyword and argument.keyword.value == "device"), None
-        )
-        if keyword is None or not isinstance(call.func, ast.Attribute | ast.Name):
+    def _takes_no_device(self, node: cst.Call | None, call: ast.Call, name: str | None) -> bool:
+        if not any(keyword.arg == "device" for keyword in call.keywords):
             return False
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr == "type_as":
             name = "torch.Tensor.type_as" if self.value_of(call.func.value).is_tensor else None
         if name not in _REFUSERS or guards.expects_error(self.context, call):
             return False
-        assert keyword.keyword is not None
+        if node is None:
+            self._unreadable = True
+            return True
+        keyword = next(one for one in node.args if one.keyword is not None and one.keyword.value == "device")
         removal = rewrite.remove_argument(self.context, node, keyword)
         comment = "#" in self.context.source.text[removal.start : removal.end]
         edits = [removal]

@@ -82,7 +82,7 @@ FIXES = [
     ("def f(x, device):", 'return torch.zeros(2, device="cuda:1")', "return torch.zeros(2, device=device)"),
     ("def f(x: torch.Tensor, d: torch.device):", 'return x.to("cuda:1")', "return x.to(d)"),
     ("def f(x: torch.Tensor, d: torch.device):", 'return torch.device("cuda:1")', "return d"),
-    ("def f(x):", "d = torch.device(x.n)\n    return x.cuda(device=0)", "d = torch.device(x.n)\n    return x.to(device=d)"),
+    ("def f(x, d: torch.device):", "return x.cuda(device=0)", "return x.to(device=d)"),
     ("def f(x):", 'd = torch.device("cuda")\n    return x.cuda(0)', 'd = torch.device("cuda")\n    return x.to(d)'),
     # the variable may be None, comes later, is another device, is one of two, is bound twice
     ("def f(x, device=None):", "return x.cuda(1)", None),
