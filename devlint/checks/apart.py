@@ -8,16 +8,50 @@ from collections.abc import Iterator
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
 from devlint.placement import values as v
+from devlint.placement.api import facts
 from devlint.placement.calls import TRANSFERS
-from devlint.placement.infer import FUNCTIONS
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
 
 INPUT, FACTORY, COMPANION, ATTRIBUTE, TABLE, MIXED = "DEV103", "DEV201", "DEV106", "DEV202", "DEV602", "DEV601"
 
 
-def defects(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:
-    """The mismatches of one function that are worth a finding, each with the code of the rule that speaks."""
+def defects(context: Context, code: str) -> list[Mismatch]:
+    """The mismatches of a file of which the rule with this code speaks."""
+    if "defects" not in context.memo:
+        found: dict[str, list[Mismatch]] = {}
+        for owner in _owners(context):
+            for name, mismatch in _defects_in(context, owner):
+                found.setdefault(name, []).append(mismatch)
+        context.memo["defects"] = found
+    return list(context.memo["defects"].get(code, ()))
+
+
+def factories() -> frozenset[str]:
+    """The last names of all that makes a tensor without being given one."""
+    rows = facts().calls.items()
+    return frozenset(
+        name.rsplit(".", 1)[-1]
+        for name, row in rows
+        if row.get("returns") == v.TENSOR and (row.get("place") in ("factory", "host") or row.get("data"))
+    )
+
+
+def _owners(context: Context) -> list[ast.AST]:
+    """The functions in which something is made or moved; only there can values come apart."""
+    inference = context.inference
+    names = (factories() | TRANSFERS) & context.seen.calls.keys()
+    found = {inference.owner(call) for name in names for call in context.seen.calls[name]}
+    found |= {
+        inference.owner(call)
+        for calls in context.seen.calls.values()
+        for call in calls
+        if any(keyword.arg == "return_tensors" for keyword in call.keywords)
+    }
+    return sorted(found, key=lambda node: getattr(node, "lineno", 0))
+
+
+def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:
     if is_host_code(context, owner):
         return
     inference = context.inference
@@ -33,12 +67,6 @@ def defects(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:
     for mismatch in table_mismatches(inference, owner):
         if not is_guarded(context, mismatch.meeting.node):
             yield ATTRIBUTE if _is_own_attribute(context, mismatch) else TABLE, mismatch
-
-
-def owners(context: Context) -> list[ast.AST]:
-    """The functions of the file, and the module's own body, in the order of their rows."""
-    found = [node for node in context.inference.parents if isinstance(node, FUNCTIONS)]
-    return [context.tree, *sorted(found, key=lambda node: node.lineno)]
 
 
 def _dropped(context: Context, owner: ast.AST) -> set[object]:

@@ -35,6 +35,8 @@ class Context:
     names: Names
     inference: Inference
     target_torch: tuple[int, int] = TORCH_NOW
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What one rule found out and another asks for again."""
     claims: dict[ast.AST, str] = field(default_factory=dict)
     """Nodes at which a rule speaks before a more general one, with its code. A rule enters them in `suspects`."""
 

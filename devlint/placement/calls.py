@@ -115,7 +115,19 @@ def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Argu
     if callee.kind == v.UNKNOWN:
         evaluator.evidence.called(callee.ids)
     _loss(evaluator, arguments)
+    if callee.kind == "transform":
+        return _transformed(evaluator, node, callee)
     return evaluator.unknown(node)
+
+
+def _transformed(evaluator: Evaluator, node: ast.Call, transform: Value) -> Value:
+    """What a transform of torchvision gives: one that makes tensors makes them on the host."""
+    steps = transform.items or ()
+    rows = [evaluator.facts.cls(step.type) or {} for step in (transform, *(steps[0].items or () if steps else ()))]
+    made = [row for row in rows if row.get("gives") == v.TENSOR and row.get("gives_place") == "host"]
+    if not made or any(row.get("gives") == v.OBJECT for row in rows):
+        return evaluator.unknown(node)
+    return Value(kind=v.TENSOR, place=CPU, ids=frozenset([node]), origin=_made(transform.type, node))
 
 
 def _loss(evaluator: Evaluator, arguments: Arguments) -> None:
@@ -153,7 +165,7 @@ def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, argumen
         type=cls,
         place=place,
         ids=frozenset([node]),
-        items=tuple(value for _, value in arguments.positional) if kind == v.CONTAINER else None,
+        items=tuple(value for _, value in arguments.positional) if kind in (v.CONTAINER, "transform") else None,
         origin=_made(name, node),
     )
 
@@ -169,7 +181,9 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
         values = [operand[1] for operand in brought if operand is not None and operand[1].kind != v.NOTHING]
         return values[0].place if len(values) == 1 and values[0].is_tensor and values[0].dims != 0 else NOWHERE_KNOWN
     if state == "children" and arguments.positional:
-        places = [evaluator.state.place_of(value) for _, value in arguments.positional if value.is_module]
+        children = [value for _, value in arguments.positional if value.is_module]
+        stateful = [one for one in children if (evaluator.facts.cls(one.type) or {}).get("state") is not False]
+        places = [evaluator.state.place_of(value) for value in stateful]
         return places[0] if places and all(place == places[0] for place in places) else NOWHERE_KNOWN
     if arguments.open_ended:
         return NOWHERE_KNOWN
@@ -492,6 +506,10 @@ def _unknown_method(
         return replace(receiver, place=kept, origin=_moved(name, node, receiver))
     if name == "generate" and "max_new_tokens" in arguments.named and "return_dict_in_generate" not in arguments.named:
         return Value(kind=v.TENSOR, ids=frozenset([node]))  # a language model of transformers
+    row = evaluator.facts.method(v.TENSOR, name)
+    if row is not None and row.get("returns") == v.TENSOR and row.get("place") in ("self", "operands") and receiver.ids:
+        # `view`, `sum`, `reshape`: of a tensor a tensor, of an array an array; what the result proves, its source is.
+        return replace(receiver, const=None, items=None, alternatives=(), dims=None)
     return evaluator.unknown(node)
 
 

@@ -257,7 +257,7 @@ class Evaluator:
 
     def item(self, base: Value, index: Value, node: ast.AST) -> Value:
         """What `base[index]` is."""
-        if base.is_tensor and index.is_tensor and isinstance(node, ast.Subscript):
+        if base.is_tensor and index.kind in (v.UNKNOWN, *v.TENSOR_KINDS) and isinstance(node, ast.Subscript):
             self.indexings[node] = Meeting(node, ((node.value, base), (node.slice, index)), {})
         sliced = index.type == "builtins.slice"
         if base.is_tensor:

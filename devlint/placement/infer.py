@@ -39,7 +39,8 @@ class Inference:
         self.module_places: dict[ast.Call, Place] = {}
         """Where a module was when it was called."""
         self._runs: dict[ast.AST, Evaluator] = {}
-        self._running: set[ast.AST] = set()
+        self._provisional: dict[ast.AST, Evaluator] = {}
+        self._running: dict[ast.AST, Flow] = {}
 
     # --- asked by rules ---------------------------------------------------------------------------------------
 
@@ -82,21 +83,34 @@ class Inference:
 
     def run(self, owner: ast.AST) -> Evaluator:
         """Infer one function, or the module's own body: a pass that gathers evidence, and one that uses it."""
-        done = self._runs.get(owner)
+        done = self._runs.get(owner) or self._provisional.get(owner)
         if done is not None:
             return done
         if owner in self._running:
-            return Evaluator(self, owner, Evidence(self.facts, "torch_geometric" in self.packages))  # asked of itself: nothing is known yet
-        self._running.add(owner)
+            return self._running[owner].evaluator  # asked from within: what is known so far
+        # A function that the scope around it calls while that is still being followed sees only what is bound by then.
+        provisional = self._is_around(owner)
+        evidence = Evidence(self.facts, "torch_geometric" in self.packages)
+        body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
         try:
-            evidence = Evidence(self.facts, "torch_geometric" in self.packages)
-            body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
-            Flow(self, owner, evidence).run(body, self._entry(owner))
-            result = Flow(self, owner, evidence).run(body, self._entry(owner))
+            for _ in range(2):
+                self._running[owner] = Flow(self, owner, evidence)
+                result = self._running[owner].run(body, self._entry(owner))
         finally:
-            self._running.discard(owner)
-        self._runs[owner] = result
+            del self._running[owner]
+            if not self._running:
+                self._provisional.clear()
+        (self._provisional if provisional else self._runs)[owner] = result
         return result
+
+    def _is_around(self, owner: ast.AST) -> bool:
+        """Whether a scope around owner is being followed right now."""
+        scope = self.names.scope_of.get(owner)
+        while scope is not None and scope.parent is not None:
+            scope = scope.parent
+            if scope.node in self._running:
+                return True
+        return False
 
     # --- asked by the evaluator -------------------------------------------------------------------------------
 
@@ -410,8 +424,11 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
     element = _seen_from_outside(value.element, ("element", node)) if value.element is not None else None  # type: ignore[arg-type]
     if value.kind in (v.DEVICE, v.TEXT) and not place.known:
         place = Place(key=("result", node))
+    origin = value.origin
+    if isinstance(node, ast.Call) and origin is not None:
+        origin = Origin(f"given by {_last(node.func)}()", node.lineno, node, node)
     return replace(
-        value, place=place, items=items, element=element, ids=frozenset([node]), alternatives=(), keys=None
+        value, place=place, items=items, element=element, ids=frozenset([node]), alternatives=(), keys=None, origin=origin
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devlint.placement import values as v
 from devlint.placement.calls import TRANSFERS, Operand
@@ -45,6 +45,10 @@ def table_mismatches(inference: Inference, owner: ast.AST) -> Iterator[Mismatch]
     for meeting in run.indexings.values():
         table, index = meeting.operands
         fixed = _fixed_on_host(inference, meeting, table[1])
+        one_hot = fixed is not None and fixed.origin is not None and fixed.origin.node is table[0]
+        if one_hot and index[1].kind == v.UNKNOWN:
+            # A table made to be indexed at once, `torch.eye(k)[labels]`: an argument in there is a tensor.
+            index = (index[0], replace(index[1], kind=v.TENSOR))
         if fixed is not None and is_elsewhere(inference, run, index[1]):
             yield Mismatch(meeting, (table[0], fixed), index)
 

@@ -1,0 +1,49 @@
+"""DEV602: a table on the CPU is indexed by a tensor on a device."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.checks import rewrite
+from devlint.checks.apart import TABLE, defects, factories, shown
+from devlint.checks.base import Rule
+from devlint.finding import Fix, Group, RuleInfo
+from devlint.placement import values as v
+from devlint.placement.mismatch import Mismatch
+from devlint.screen import Calls
+from devlint.syntax.lazy import cst
+
+
+class DeviceIndexOnCpuTable(Rule):
+    info = RuleInfo(
+        TABLE, "device-index-on-cpu-table", (Group.BUG,), "a table on the CPU is indexed by a tensor on a device"
+    )
+    screen = (Calls(factories()),)
+
+    def suspects(self) -> bool:
+        self._found: dict[ast.AST, Mismatch] = {}
+        for mismatch in defects(self.context, self.info.code):
+            self._found.setdefault(mismatch.meeting.node, mismatch)
+        return bool(self._found)
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        subscript = self.context.ast_of(node)
+        mismatch = self._found.get(subscript)
+        if mismatch is None:
+            return
+        message = (
+            f"{shown(self.context, *mismatch.host)} is a table on the CPU, indexed by {shown(self.context, *mismatch.device)}:"
+            ' on an accelerator torch raises "indices should be either on cpu or on the same device as the indexed tensor"'
+        )
+        fix, no_fix = self._fix(node, mismatch)
+        self.report(mismatch.host[0], message, fix=fix, no_fix=no_fix)
+
+    def _fix(self, node: cst.Subscript, mismatch: Mismatch) -> tuple[Fix | None, str | None]:
+        index = mismatch.device[0]
+        if not isinstance(node.value, cst.Call) or not isinstance(index, ast.Name):
+            return None, "where the table should be made is yours to say"
+        edit = rewrite.add_keyword(self.context, node.value, "device", f"{index.id}.device")
+        if edit is None:
+            return None, "the factory's keywords are not all written here"
+        proven = self.value_of(index).kind == v.TENSOR
+        return (rewrite.safe if proven else rewrite.unsafe)("Make the table where its index is", edit), None
