@@ -46,7 +46,7 @@ def operands(machine: Machine, func: Any, args: tuple[Any, ...], kwargs: dict[st
         for position, item in enumerate(items):
             if isinstance(item, torch.Tensor):
                 place = machine.place(item) or _CPU
-                found.append(Operand(argument.name, item, place, item.dim(), written, position))
+                found.append(Operand(argument.name, item, place, item.dim(), written, argument.is_out, position))
     return found
 
 

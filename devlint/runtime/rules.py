@@ -31,6 +31,7 @@ class Operand:
     place: torch.device
     dim: int
     written: bool  # whether the operator writes to it
+    out: bool  # whether it is an `out=`
     position: int  # in a list of tensors
 
 
@@ -56,29 +57,40 @@ FREE = frozenset(
 )
 
 
+def wrapper(name: str, overload: str, out: bool) -> str | None:
+    """The wrapper of an operator's accelerator kernel that checks devices, without `wrapper_CUDA_`; None without one.
+
+    Names as torchgen makes them (torchgen/api/native.py and dispatcher.py): scatter_.value is structured and becomes
+    scatter__value, randperm.generator is not and becomes generator_randperm.
+    """
+    full = f"{name}.{overload}" if overload else name
+    name = f"{name}_out" if out else name
+    if full in STRUCTURED:
+        return f"{name}_{overload}" if overload else name
+    return f"{overload}_{name}" if full in PLAIN else None
+
+
 def default_rule(machine: Machine, schema: Any, found: list[Operand]) -> torch.device:
     """The check that torch's table of operators names; returns where the result lies."""
-    name = schema.name.partition("::")[2]
-    full = f"{name}.{schema.overload_name}" if schema.overload_name else name
-    if full in STRUCTURED:
-        return together(machine, found, name)
-    if full in PLAIN:
-        return together(machine, found, f"{schema.overload_name}_{name}")
-    return iterator(machine, found)
+    out = any(argument.is_out for argument in schema.arguments)
+    method = wrapper(schema.name.partition("::")[2], schema.overload_name, out)
+    if method is None:
+        return iterator(machine, found)
+    return together(machine, found, method)
 
 
 def together(
     machine: Machine, found: list[Operand], method: str, renamed: dict[str, str] | None = None
 ) -> torch.device:
-    """aten/src/ATen/core/adaption.h: the first tensor sets the device, the first that differs is named."""
-    common = found[0].place
-    for operand in found:
+    """aten/src/ATen/core/adaption.h: the first tensor, `out=` before others, sets the device; who differs is named."""
+    ordered = sorted(found, key=lambda operand: not operand.out)
+    common = ordered[0].place
+    for operand in ordered:
         if operand.place != common:
             if machine.kind == "mps":
                 raise RuntimeError(texts.MPS_PLACEHOLDER)
-            wrapper = f"wrapper_{machine.kind.upper()}_{method}"
             argument = (renamed or {}).get(operand.argument, operand.argument)
-            raise texts.checked_argument(common, operand.place, argument, wrapper)
+            raise texts.checked_argument(common, operand.place, argument, f"wrapper_{machine.kind.upper()}_{method}")
     return common
 
 

@@ -4,9 +4,9 @@
     python tests/runtime/make_operator_checks.py --check    exit 1 where the file differs from what would be written
 
 The code generator of torch (torchgen/dest/register_dispatch_key.py) puts a device check before every kernel of an
-accelerator unless the entry says `device_check: NoCheck`, and names the wrapper `wrapper_CUDA_<name>` for structured
-kernels and `wrapper_CUDA_<overload>_<name>` for others. Entries that leave the check to TensorIterator say so in a
-comment. Operators of one kernel for all backends (Composite...) get no check of their own.
+accelerator unless the entry says `device_check: NoCheck`, and names the wrapper `wrapper_CUDA_<name>_<overload>` for
+structured kernels and `wrapper_CUDA_<overload>_<name>` for others. Entries that leave the check to TensorIterator say
+so in a comment. Operators of one kernel for all backends (Composite...) get no check of their own.
 """
 
 from __future__ import annotations

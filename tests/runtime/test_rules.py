@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,8 +16,9 @@ import pytest
 import torch
 from runtime import rows
 
-from devlint.runtime import simulate
+from devlint.runtime import rules, simulate
 
+TABLE = Path(rules.__file__).with_name("operators.json")
 REAL = os.environ.get("DEVLINT_REAL_DEVICES") == "1"
 
 
@@ -72,12 +76,28 @@ def test_names_of_rows_are_their_own() -> None:
     assert len(names) == len(set(names))
 
 
+def test_wrappers_are_those_of_the_cuda_library() -> None:
+    """Where torch was built with CUDA its library holds the name of each wrapper that checks devices."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
+    if not library.exists():
+        pytest.skip("this torch was built without CUDA")
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        names = {name.decode() for name in re.findall(rb"\0wrapper_CUDA_(\w+)(?=\0)", content)}
+    checked = {full for full in (*rules.STRUCTURED, *rules.PLAIN) if not full.endswith("out")}
+    ours = {rules.wrapper(*full.partition(".")[::2], out=False) for full in checked}
+    assert len(ours & names) > 300
+    # `out=` forms with another name for it, operators of one tensor, what another version of torch added or dropped
+    assert len(ours - names) < 35, sorted(ours - names)
+    unchecked = {full.replace(".", "_") for full in json.loads(TABLE.read_text())["iterator"].split()}
+    assert not unchecked & names
+
+
 @pytest.mark.skipif(REAL, reason="a matter of the file, not of the device")
 def test_table_of_operators_is_what_torch_ships() -> None:
     """operators.json is made from the newest torch that devlint is tested with."""
     script = Path(__file__).with_name("make_operator_checks.py")
     pytest.importorskip("yaml", reason="PyYAML reads torch's table of operators")
-    made_from = (Path(__file__).parents[2] / "devlint" / "runtime" / "operators.json").read_text()
+    made_from = TABLE.read_text()
     if f'"torch": "{torch.__version__.partition("+")[0]}"' not in made_from:
         pytest.skip(f"made from another torch than {torch.__version__}")
     assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0
