@@ -276,6 +276,8 @@ def look(tree: ast.Module, source: Source) -> Seen:
                 seen.imports.update(parts)
                 if alias.asname:
                     loose.add(parts[-1])
+            if kind is ast.ImportFrom and node.module:  # type: ignore[attr-defined]
+                seen.imports.add(node.module.split(".")[0])  # type: ignore[attr-defined]
             if kind is ast.ImportFrom and (node.module or "").count(".") >= MAX_DEPTH:  # type: ignore[attr-defined]
                 raise TooComplex(f"a name of more than {MAX_DEPTH} parts", node.lineno)  # type: ignore[attr-defined]
             continue
