@@ -1,0 +1,308 @@
+"""DEV202: a tensor that a module keeps as a plain attribute, which stays behind when the module moves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devlint.checks import rewrite
+from devlint.checks.base import Rule
+from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.integral import is_integral
+from devlint.checks.own_tensors import (
+    METHODS,
+    PLAIN_BASES,
+    Method,
+    Store,
+    attribute_read,
+    methods,
+    module_classes,
+    registered,
+    self_name,
+    set_elsewhere,
+    stores,
+)
+from devlint.finding import Edit, Fix, Group, RuleInfo
+from devlint.placement import values as v
+from devlint.placement.evaluate import path_of
+from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
+from devlint.screen import Mentions
+from devlint.syntax.lazy import cst
+
+_EQUALS = re.compile(r"\s*=[ \t]*(?:\\\r?\n[ \t]*)?")
+_SIZES = frozenset({"size", "shape", "numel", "len", "ndim", "dim", "nelement"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A plain attribute to report: where it is set, and where it fails; no place for a cache renewed by size."""
+
+    class_: ast.ClassDef
+    store: Store
+    every: tuple[Store, ...]
+    mismatch: Mismatch | None
+
+
+class PlainTensorAttribute(Rule):
+    info = RuleInfo(
+        "DEV202",
+        "plain-tensor-attribute",
+        (Group.BUG,),
+        "a tensor kept as a plain attribute of a module does not move with it",
+    )
+    screen = (Mentions(frozenset({"Module", "LightningModule", "Metric", "nn", "torch", "lightning", "torchmetrics"})),)
+
+    def suspects(self) -> bool:
+        self._found: dict[ast.AST, _Kept] = {}
+        for class_ in module_classes(self.context):
+            for kept in self._of_class(class_):
+                self._found.setdefault(kept.store.target, kept)
+        return bool(self._found)
+
+    # --- which attributes ---------------------------------------------------------------------------------------
+
+    def _of_class(self, class_: ast.ClassDef) -> Iterator[_Kept]:
+        context = self.context
+        found = {name: every for name, every in stores(class_).items() if _may_be_tensor(every)}
+        if not found:
+            return
+        names = registered(context, class_)
+        if names is None:
+            return
+        for name in names & found.keys():
+            del found[name]
+        failing = self._failing(class_, found)
+        for name, every in found.items():
+            failed = failing.get(name)
+            kept = self._plain(class_, every, failed) if failed is not None else self._cached(class_, every)
+            if kept is not None and not set_elsewhere(context, class_, name):
+                yield kept
+
+    def _failing(self, class_: ast.ClassDef, found: dict[str, list[Store]]) -> dict[str, Mismatch]:
+        """The attributes that meet, in a method that runs after construction, what is where the module's input is."""
+        context = self.context
+        on_host = {name for name, every in found.items() if any(self._is_host_tensor(store) for store in every)}
+        building = _called_in(class_, "__init__") | {"__init__"}
+        failing: dict[str, Mismatch] = {}
+        for method in methods(class_):
+            if method.name in building or not on_host & _read_in(method) or is_host_code(context, method):
+                continue
+            inference = context.inference
+            for mismatch in (*mismatches(inference, method), *table_mismatches(inference, method)):
+                read = attribute_read(context, mismatch.host[0])
+                own = read is not None and read[0] is class_ and read[1] in on_host
+                if own and read is not None and not is_guarded(context, mismatch.meeting.node):
+                    failing.setdefault(read[1], mismatch)
+        return failing
+
+    def _is_host_tensor(self, store: Store) -> bool:
+        value = self.context.inference.run(store.method).values.get(store.target)
+        return value is not None and value.kind == v.TENSOR and value.place.is_cpu and value.dims != 0
+
+    def _plain(self, class_: ast.ClassDef, every: list[Store], mismatch: Mismatch) -> _Kept | None:
+        first = next((store for store in every if self._is_host_tensor(store)), None)
+        return _Kept(class_, first, tuple(every), mismatch) if first is not None else None
+
+    def _cached(self, class_: ast.ClassDef, every: list[Store]) -> _Kept | None:
+        """`if self.mask is None or self.mask.size(0) != n: self.mask = torch.ones(n, device=x.device)`."""
+        name = every[0].target.attr
+        values = [(store, self.context.inference.run(store.method).values.get(store.target)) for store in every]
+        made = [
+            (store, value)
+            for store, value in values
+            if value is not None and value.kind == v.TENSOR and value.place.known and not value.place.is_cpu
+        ]
+        rest = [value for _, value in values if value is None or value.kind not in (v.TENSOR, v.NOTHING)]
+        if rest or len(made) != 1 or made[0][0].method.name == "__init__":
+            return None
+        store, value = made[0]
+        if value is None or value.dims == 0 or _moves_at_use(class_, name):
+            return None
+        return _Kept(class_, store, tuple(every), None) if self._renewed_by_size(store, name) else None
+
+    def _renewed_by_size(self, store: Store, name: str) -> bool:
+        """Whether what decides if the attribute is made anew is a size, and not also the device."""
+        own = self_name(store.method)
+        child: ast.AST = store.statement
+        by_size = False
+        for above in self.context.inference.ancestors(store.statement):
+            if above is store.method:
+                return by_size
+            if isinstance(above, ast.If) and child in above.body:
+                set_there = {
+                    node.attr
+                    for statement in above.body
+                    for node in ast.walk(statement)
+                    if isinstance(node, ast.Attribute)
+                    and isinstance(node.ctx, ast.Store)
+                    and path_of(node.value) == own
+                }
+                if _asks_device(above.test):
+                    return False
+                by_size |= _compares_size(above.test, own, name, set_there)
+            elif not isinstance(above, ast.If | ast.With):
+                return False
+            child = above
+        return False
+
+    # --- the report ---------------------------------------------------------------------------------------------
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if not self.context.knows(node):
+            return
+        target = self.context.ast_of(node)
+        kept = self._found.get(target)
+        if kept is None or not isinstance(target, ast.Attribute):
+            return
+        at = rewrite.attribute_span(self.context, target)
+        shown = self.context.text(target)
+        if kept.mismatch is None:
+            self.report(
+                at,
+                f"`{shown}` is kept from call to call and made anew by its size only: once the module is on another"
+                " device, the old one meets tensors there and torch raises"
+                ' "Expected all tensors to be on the same device"',
+                no_fix="the condition that renews it has to ask for the device as well",
+            )
+            return
+        expression, _ = kept.mismatch.device
+        other = " ".join(self.context.text(expression).split())
+        other = other if len(other) <= 30 else other[:27] + "..."
+        fix, no_fix = self._fix(kept)
+        self.report(
+            at,
+            f"`{shown}` is a plain tensor, so `.to()` of the module leaves it on the CPU: at line"
+            f" {kept.mismatch.meeting.node.lineno} it meets `{other}`, and on an accelerator torch raises"
+            ' "Expected all tensors to be on the same device"',
+            fix=fix,
+            no_fix=no_fix,
+        )
+
+    def _fix(self, kept: _Kept) -> tuple[Fix | None, str | None]:
+        context, store = self.context, kept.store
+        statement, name = store.statement, store.target.attr
+        if len(kept.every) > 1:
+            return None, f"`{context.text(store.target)}` is set in several places"
+        if not (isinstance(statement, ast.Assign) and statement.targets == [store.target]):
+            return None, "the statement does not set the attribute alone"
+        if store.method.name != "__init__":
+            return None, "it is not set in `__init__`"
+        if any(isinstance(above, ast.For | ast.AsyncFor | ast.While) for above in self._around(store)):
+            return None, "it is set in a loop"
+        if not _after_super(store):
+            return None, "a buffer cannot be registered before `super().__init__()`"
+        if self._named_in_class(kept.class_, name):
+            return None, f"the class itself has a `{name}`"
+        start, end = context.span(statement)
+        _, after = context.span(store.target)
+        equals = _EQUALS.match(context.source.text, after, end)
+        if equals is None:
+            return None, "the statement is not simple"
+        own = context.text(store.target.value)
+        head = Edit(start, equals.end(), f'{own}.register_buffer("{name}", ')
+        tail = Edit(end, end, ", persistent=False)")
+        certain = is_integral(context, statement.value) and all(
+            isinstance(base, ast.ClassDef) or base in PLAIN_BASES
+            for base in context.inference.classes.lineage(kept.class_)
+        )
+        title = "Register it as a buffer, which moves with the module and is not saved"
+        return (rewrite.safe if certain else rewrite.unsafe)(title, head, tail), None
+
+    def _around(self, store: Store) -> Iterator[ast.AST]:
+        for above in self.context.inference.ancestors(store.statement):
+            if above is store.method:
+                return
+            yield above
+
+    def _named_in_class(self, class_: ast.ClassDef, name: str) -> bool:
+        """Whether the class or a base in the file has an attribute, property or method of this name."""
+        for base in self.context.inference.classes.lineage(class_):
+            for statement in base.body if isinstance(base, ast.ClassDef) else ():
+                if isinstance(statement, (*METHODS, ast.ClassDef)) and statement.name == name:
+                    return True
+                if isinstance(statement, ast.AnnAssign) and statement.value is None:
+                    continue
+                if not isinstance(statement, (*METHODS, ast.ClassDef)) and any(
+                    isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+                    for node in ast.walk(statement)
+                ):
+                    return True
+        return False
+
+
+def _may_be_tensor(every: list[Store]) -> bool:
+    """Whether some store can give a tensor: a literal cannot."""
+    literal = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Lambda, ast.JoinedStr)
+    return any(store.value is not None and not isinstance(store.value, literal) for store in every)
+
+
+def _read_in(method: Method) -> set[str]:
+    own = self_name(method)
+    return {
+        node.attr
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and path_of(node.value) == own
+    }
+
+
+def _called_in(class_: ast.ClassDef, name: str) -> set[str]:
+    """The methods of self that a method calls, and those that they call."""
+    by_name = {method.name: method for method in methods(class_)}
+    found: set[str] = set()
+    stack = [name]
+    while stack:
+        method = by_name.get(stack.pop())
+        for node in ast.walk(method) if method is not None else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method is not None:
+                called = node.func.attr
+                if path_of(node.func.value) == self_name(method) and called not in found:
+                    found.add(called)
+                    stack.append(called)
+    return found
+
+
+def _moves_at_use(class_: ast.ClassDef, name: str) -> bool:
+    """Whether the attribute is moved where it is read: `self.mask.to(x.device)`."""
+    moves = {"to", "cuda", "cpu", "type_as", "device"}
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in moves
+        and isinstance(node.value, ast.Attribute | ast.Subscript)
+        and any(isinstance(part, ast.Attribute) and part.attr == name for part in ast.walk(node.value))
+        for node in ast.walk(class_)
+    )
+
+
+def _asks_device(test: ast.expr) -> bool:
+    return any(
+        "device" in word or "cuda" in word
+        for node in ast.walk(test)
+        for word in (getattr(node, "attr", ""), getattr(node, "id", ""))
+    )
+
+
+def _compares_size(test: ast.expr, own: str, name: str, set_there: set[str]) -> bool:
+    """Whether a comparison looks at the size of the attribute, or at an attribute that is set beside it."""
+    for node in ast.walk(test):
+        if not isinstance(node, ast.Compare) or isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+            continue
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and path_of(part.value) == own:
+                words = {getattr(other, "attr", getattr(other, "id", "")) for other in ast.walk(node)}
+                sized = part.attr == name and bool(words & _SIZES)
+                if sized or (part.attr != name and part.attr in set_there):
+                    return True
+    return False
+
+
+def _after_super(store: Store) -> bool:
+    """Whether `super().__init__()`, or a base's `__init__(self)`, runs before the statement."""
+    for statement in store.method.body:
+        if statement.lineno >= store.statement.lineno:
+            return False
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+            return True
+    return False
