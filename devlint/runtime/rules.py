@@ -168,6 +168,18 @@ def _convolution(machine: Machine, found: list[Operand]) -> torch.device:
     return together(machine, found, "_cudnn_convolution")
 
 
+def _batch_norm(machine: Machine, found: list[Operand]) -> torch.device:
+    """aten/src/ATen/native/Normalization.cpp, _select_batch_norm_backend: cuDNN where the input is on CUDA and deep."""
+    names = {operand.argument for operand in found}
+    deep = found[0].place.type == "cuda" and found[0].dim >= 3 and {"weight", "bias"} <= names
+    return together(machine, found, "_cudnn_batch_norm" if deep else "_native_batch_norm")
+
+
+def _mv(machine: Machine, found: list[Operand]) -> torch.device:
+    """aten/src/ATen/native/Blas.cpp, mv: addmv_ on a new tensor that lies with the vector."""
+    return together(machine, [found[1], found[0]], "addmv_", {"self": "mat"})
+
+
 def _type(operand: Operand) -> str:
     """A type as messages name it: torch.cuda.FloatTensor."""
     with torch._C.DisableTorchFunction():
@@ -188,5 +200,6 @@ ROWS: dict[str, Rule] = {
     "convolution": _convolution,
     "stack": _as("cat"),  # aten/src/ATen/native/TensorShape.cpp, stack
     "embedding": _as("_index_select", indices="index"),  # aten/src/ATen/native/Embedding.cpp, embedding_symint
-    "mv": _as("addmv_"),  # aten/src/ATen/native/Blas.cpp, mv
+    "native_batch_norm": _batch_norm,
+    "mv": _mv,
 }

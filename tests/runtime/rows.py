@@ -151,6 +151,8 @@ ROWS = [
     Row("mm on one device", "r = c @ c", GPU),
     Row("bmm", "r = torch.bmm(c[None], h[None])", error=argument("mat2", CPU, GPU, "bmm"), source=CHECK),
     Row("dot", "r = torch.dot(c[0], h[0])", error=argument("tensor", CPU, GPU, "_dot"), source=CHECK),
+    Row("mv, vector on the host", "r = c.mv(h[0])", error=argument("mat", GPU, CPU, "addmv_"), source="aten/src/ATen/native/Blas.cpp, mv"),
+    Row("out= on the host", "torch.mm(c, c, out=h)", error=argument("self", GPU, CPU, "mm_out_out"), source=CHECK),
     Row("einsum", "r = torch.einsum('ij,jk->ik', c, h)", error=argument("mat2", CPU, GPU, "bmm"), source=CHECK),
     Row("baddbmm", "r = torch.baddbmm(c[None], c[None], h[None])", error=argument("batch2", CPU, GPU, "baddbmm"), source=CHECK),
     # layers
@@ -166,6 +168,8 @@ ROWS = [
         error=runtime("Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same"),
         source="the same"),
     Row("layer norm, module on the host", "r = nn.LayerNorm(4)(c)", error=argument("weight", CPU, GPU, "_native_layer_norm"), source=CHECK),
+    Row("batch norm, module on the host", "r = nn.BatchNorm2d(1)(c[None, None])", error=argument("weight", CPU, GPU, "_cudnn_batch_norm"), source="aten/src/ATen/native/Normalization.cpp"),
+    Row("batch norm, input on the host", "r = nn.BatchNorm2d(1).to(D)(h[None, None])", error=argument("weight", GPU, CPU, "_native_batch_norm"), source="the same"),
     Row("batch norm on one device", "r = nn.BatchNorm1d(4).to(D)(c)", GPU),
     Row("embedding, index on the host", "r = F.embedding(i, c)", error=argument("index", CPU, GPU, "_index_select"),
         source="aten/src/ATen/native/Embedding.cpp"),
