@@ -14,6 +14,8 @@ from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
 
 INPUT, FACTORY, COMPANION, ATTRIBUTE, TABLE, MIXED = "DEV103", "DEV201", "DEV106", "DEV202", "DEV602", "DEV601"
+_ORDER = (INPUT, COMPANION, ATTRIBUTE, TABLE, FACTORY, MIXED)
+"""The more specific rule first."""
 
 
 def defects(context: Context, code: str) -> list[Mismatch]:
@@ -21,10 +23,27 @@ def defects(context: Context, code: str) -> list[Mismatch]:
     if "defects" not in context.memo:
         found: dict[str, list[Mismatch]] = {}
         for owner in _owners(context):
-            for name, mismatch in _defects_in(context, owner):
+            for name, mismatch in _one_rule_each(list(_defects_in(context, owner))):
                 found.setdefault(name, []).append(mismatch)
         context.memo["defects"] = found
     return list(context.memo["defects"].get(code, ()))
+
+
+def _one_rule_each(defects: list[tuple[str, Mismatch]]) -> Iterator[tuple[str, Mismatch]]:
+    """Of one tensor, only the most specific rule speaks."""
+    best: dict[object, str] = {}
+    for code, mismatch in defects:
+        root = _root(mismatch.host[1])
+        if root is not None and (root not in best or _ORDER.index(code) < _ORDER.index(best[root])):
+            best[root] = code
+    for code, mismatch in defects:
+        if best.get(_root(mismatch.host[1]), code) == code:
+            yield code, mismatch
+
+
+def _root(value: Value) -> object:
+    """The call that made a value."""
+    return value.origin.root if value.origin is not None else None
 
 
 def factories() -> frozenset[str]:
@@ -58,8 +77,12 @@ def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatc
     dropped = _dropped(context, owner)
     for mismatch in mismatches(inference, owner):
         value = mismatch.host[1]
-        root = value.origin.root if value.origin is not None else None
-        if (root is not None and root in dropped) or (value.ids & dropped) or is_guarded(context, mismatch.meeting.node):
+        root = _root(value)
+        if (
+            (root is not None and root in dropped)
+            or (value.ids & dropped)
+            or is_guarded(context, mismatch.meeting.node)
+        ):
             continue
         code = _code(context, owner, mismatch)
         if code:
@@ -107,7 +130,9 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     told = any(keyword.arg in ("device", "generator", None) for keyword in call.keywords)
     if makes and not told:
         return FACTORY
-    return MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
+    return (
+        MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
+    )
 
 
 def _is_moved_module(value: Value) -> bool:
@@ -130,4 +155,6 @@ def shown(context: Context, expression: ast.expr, value: Value) -> str:
     """An operand for a message: how it is written, and how it came to its device."""
     text = " ".join(context.text(expression).split())
     text = text if len(text) <= 30 else text[:27] + "..."
-    return f"`{text}`" + (f" ({value.origin})" if value.origin is not None and str(value.origin) != f"the argument {text}" else "")
+    return f"`{text}`" + (
+        f" ({value.origin})" if value.origin is not None and str(value.origin) != f"the argument {text}" else ""
+    )

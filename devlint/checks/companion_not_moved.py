@@ -17,7 +17,10 @@ from devlint.syntax.lazy import cst
 
 class CompanionNotMoved(Rule):
     info = RuleInfo(
-        COMPANION, "companion-not-moved", (Group.BUG,), "a second module is used on the device and was never moved there"
+        COMPANION,
+        "companion-not-moved",
+        (Group.BUG,),
+        "a second module is used on the device and was never moved there",
     )
     screen = (Calls(TRANSFERS),)
 

@@ -31,9 +31,10 @@ class DeviceIndexOnCpuTable(Rule):
         mismatch = self._found.get(subscript)
         if mismatch is None:
             return
+        table, index = shown(self.context, *mismatch.host), shown(self.context, *mismatch.device)
         message = (
-            f"{shown(self.context, *mismatch.host)} is a table on the CPU, indexed by {shown(self.context, *mismatch.device)}:"
-            ' on an accelerator torch raises "indices should be either on cpu or on the same device as the indexed tensor"'
+            f"{table} is a table on the CPU, indexed by {index}: on an accelerator torch raises"
+            ' "indices should be either on cpu or on the same device as the indexed tensor"'
         )
         fix, no_fix = self._fix(node, mismatch)
         self.report(mismatch.host[0], message, fix=fix, no_fix=no_fix)

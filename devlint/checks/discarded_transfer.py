@@ -7,14 +7,16 @@ import ast
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.uses import reads_after, settled_at
-from devlint.finding import Fix, Group, RuleInfo
+from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.calls import TRANSFERS
 from devlint.placement.values import Value
 from devlint.screen import Discards
 from devlint.syntax.lazy import cst
 
-_CASTS = frozenset({"half", "float", "double", "bfloat16", "long", "int", "short", "bool", "byte", "char", "type", "type_as"})
+_CASTS = frozenset(
+    {"half", "float", "double", "bfloat16", "long", "int", "short", "bool", "byte", "char", "type", "type_as"}
+)
 _COPIES = TRANSFERS | _CASTS
 _NAMES_ONLY = frozenset({"cuda", "cpu"})
 """Methods that nobody means as a value: without parentheses they do nothing."""
@@ -24,9 +26,7 @@ _TIMERS = ("timer", "time", "profile", "profiler", "record_function", "benchmark
 
 
 class DiscardedTransfer(Rule):
-    info = RuleInfo(
-        "DEV101", "discarded-transfer", (Group.BUG,), "the moved or cast copy of a tensor is thrown away"
-    )
+    info = RuleInfo("DEV101", "discarded-transfer", (Group.BUG,), "the moved or cast copy of a tensor is thrown away")
     screen = (Discards(_COPIES),)
 
     def suspects(self) -> bool:
@@ -44,12 +44,20 @@ class DiscardedTransfer(Rule):
 
     def visit_Return(self, node: cst.Return) -> None:
         value = node.value
-        if isinstance(value, cst.Attribute) and value.attr.value in _NAMES_ONLY and self.value_of(value.value).is_tensor:
+        if (
+            isinstance(value, cst.Attribute)
+            and value.attr.value in _NAMES_ONLY
+            and self.value_of(value.value).is_tensor
+        ):
             self._named_only(value, value.attr.value, "the caller gets the method, not a tensor")
 
     def visit_Arg(self, node: cst.Arg) -> None:
         value = node.value
-        if isinstance(value, cst.Attribute) and value.attr.value in _NAMES_ONLY and self.value_of(value.value).is_tensor:
+        if (
+            isinstance(value, cst.Attribute)
+            and value.attr.value in _NAMES_ONLY
+            and self.value_of(value.value).is_tensor
+        ):
             self._named_only(value, value.attr.value, "the function gets the method, not a tensor")
 
     def _copies(self, receiver: cst.BaseExpression | ast.expr, name: str) -> bool:
@@ -134,7 +142,7 @@ class DiscardedTransfer(Rule):
         fix = None
         _, end = self.context.span(attribute)
         if name == "cpu":
-            fix = rewrite.unsafe("Call it", rewrite.Edit(end, end, "()"))
+            fix = rewrite.unsafe("Call it", Edit(end, end, "()"))
         self.report(
             rewrite.attribute_span(self.context, attribute),
             f"`.{name}` is named and not called: {effect}",
@@ -158,7 +166,11 @@ def _is_dtype(value: Value) -> bool:
 
 
 def _is_probe_or_timer(node: ast.expr) -> bool:
-    names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Name)]
+    names = [
+        part.attr if isinstance(part, ast.Attribute) else part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute | ast.Name)
+    ]
     return any(name in _PROBES or name.lower().endswith(_TIMERS) for name in names)
 
 

@@ -8,20 +8,22 @@ from devlint.checks import rewrite
 from devlint.checks.apart import defects, factories, shown
 from devlint.checks.base import Rule
 from devlint.checks.placing import device_expression
-from devlint.finding import Fix, Group, RuleInfo
+from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.mismatch import Mismatch
 from devlint.placement.values import Value
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst
 
-
 _SIZES_ONLY = {"torch.Tensor": "", "torch.FloatTensor": "torch.float32", "torch.LongTensor": "torch.long"}
 
 
 class FactoryWithoutDevice(Rule):
     info = RuleInfo(
-        "DEV201", "factory-without-device", (Group.BUG,), "a tensor made on the CPU meets tensors that need not be there"
+        "DEV201",
+        "factory-without-device",
+        (Group.BUG,),
+        "a tensor made on the CPU meets tensors that need not be there",
     )
     screen = (Calls(factories(), frozenset({"device"})),)
 
@@ -44,7 +46,7 @@ class FactoryWithoutDevice(Rule):
         message = (
             f"`{name}()` without a device makes a CPU tensor, which meets {shown(self.context, *mismatch.device)}"
             f" at line {mismatch.meeting.node.lineno}: on an accelerator torch raises"
-            " \"Expected all tensors to be on the same device\""
+            ' "Expected all tensors to be on the same device"'
         )
         self.report(rewrite.callee_span(self.context, node), message, fix=fix, no_fix=no_fix)
 
@@ -59,7 +61,7 @@ class FactoryWithoutDevice(Rule):
             return self._legacy(node, call, name, device.text)
         if row.get("place") == "host":
             _, end = self.context.span(call)
-            edit: rewrite.Edit | None = rewrite.Edit(end, end, f".to({device.text})")
+            edit: Edit | None = Edit(end, end, f".to({device.text})")
         else:
             edit = rewrite.add_keyword(self.context, node, "device", device.text)
         if edit is None:
@@ -79,7 +81,7 @@ class FactoryWithoutDevice(Rule):
         text = added.text if not dtype else added.text.replace("device=", f"dtype={dtype}, device=", 1)
         edits = (
             rewrite.replace(self.context, call.func, f"{path}.empty"),
-            rewrite.Edit(added.start, added.end, text),
+            Edit(added.start, added.end, text),
         )
         return rewrite.unsafe(f"Make it with `{path}.empty` on `{device}`", *edits), None
 

@@ -42,7 +42,8 @@ def is_guarded(context: Context, node: ast.AST) -> bool:
             words = {
                 part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else part.value
                 for part in ast.walk(above.test)
-                if isinstance(part, ast.Attribute | ast.Name) or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+                if isinstance(part, ast.Attribute | ast.Name)
+                or (isinstance(part, ast.Constant) and isinstance(part.value, str))
             }
             if any(_asks(str(word).lower()) for word in words):
                 return True

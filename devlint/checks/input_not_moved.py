@@ -73,7 +73,9 @@ class InputNotMoved(Rule):
         made = origin.node if origin is not None else None
         module, value = mismatch.device
         if mismatch.host[1].kind == v.BATCH and isinstance(made, ast.Call):
-            text = f"{module.id}.device" if isinstance(module, ast.Name) and value.type.startswith("transformers.") else ""
+            text = (
+                f"{module.id}.device" if isinstance(module, ast.Name) and value.type.startswith("transformers.") else ""
+            )
             named = device_expression(context, value.place, made)
             if not text and named is None:
                 return None, "no variable in reach names the model's device"
@@ -83,7 +85,9 @@ class InputNotMoved(Rule):
         named = device_expression(context, value.place, mismatch.host[0])
         if named is None or not isinstance(mismatch.host[0], ast.Name | ast.Call | ast.Attribute | ast.Subscript):
             return None, "no variable in reach names the model's device"
-        edits = dict.fromkeys(Edit(end, end, f".to({named.text})") for _, end in [context.span(one.host[0]) for one in group])
+        edits = dict.fromkeys(
+            Edit(end, end, f".to({named.text})") for _, end in [context.span(one.host[0]) for one in group]
+        )
         return rewrite.unsafe(f"Move it to `{named.text}`", *edits), None
 
     def _sibling_transfer(self, mismatch: Mismatch) -> str | None:
@@ -91,10 +95,16 @@ class InputNotMoved(Rule):
         context = self.context
         run = context.inference.run(context.inference.owner(mismatch.meeting.node))
         for call, value in run.values.items():
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in TRANSFERS):
+            if not (
+                isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in TRANSFERS
+            ):
                 continue
             receiver = call.func.value
-            if isinstance(receiver, ast.Name) and receiver.id == mismatch.sibling and value.place.same(mismatch.device[1].place):
+            if (
+                isinstance(receiver, ast.Name)
+                and receiver.id == mismatch.sibling
+                and value.place.same(mismatch.device[1].place)
+            ):
                 if any(keyword.arg == "dtype" for keyword in call.keywords) or len(call.args) > 1:
                     return None
                 return context.source.text[context.span(receiver)[1] : context.span(call)[1]]

@@ -32,12 +32,22 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
         for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
             here = Place(key=("at", argument))
             proven = _kind_of(context, owner, argument) == v.TENSOR
-            if proven and argument not in optional and same_place(met, here, place) and not _rebound(owner, argument.arg):
+            if (
+                proven
+                and argument not in optional
+                and same_place(met, here, place)
+                and not _rebound(owner, argument.arg)
+            ):
                 return Named(f"{argument.arg}.device", True)
     for node, value in run.values.items():
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and value.is_tensor:
-            if same_place(met, value.place, place) and _holds_at(context, owner, node, at):
-                return Named(f"{node.id}.device", True)
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and value.is_tensor
+            and same_place(met, value.place, place)
+            and _holds_at(context, owner, node, at)
+        ):
+            return Named(f"{node.id}.device", True)
     if place.text and _readable(context, place.text, at):
         return Named(place.text, False)
     if place.device and place.device != "cpu":
@@ -71,7 +81,7 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
     found |= {a for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None}
     for argument in [*positional, *arguments.kwonlyargs]:
         if argument.annotation is not None and any(
-            isinstance(part, ast.Constant) and part.value is None or getattr(part, "id", "") in ("Optional", "Union")
+            (isinstance(part, ast.Constant) and part.value is None) or getattr(part, "id", "") in ("Optional", "Union")
             for part in ast.walk(argument.annotation)
         ):
             found.add(argument)
@@ -80,7 +90,8 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
 
 def _rebound(owner: ast.AST, name: str) -> bool:
     return any(
-        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load) for part in ast.walk(owner)
+        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load)
+        for part in ast.walk(owner)
     )
 
 
@@ -92,7 +103,9 @@ def _holds_at(context: Context, owner: ast.AST, stored: ast.Name, at: ast.AST) -
         if isinstance(part, ast.Name) and part.id == stored.id and not isinstance(part.ctx, ast.Load)
     ]
     arguments = getattr(owner, "args", None)
-    if len(stores) != 1 or (arguments and any(a.arg == stored.id for a in ast.walk(arguments) if isinstance(a, ast.arg))):
+    if len(stores) != 1 or (
+        arguments and any(a.arg == stored.id for a in ast.walk(arguments) if isinstance(a, ast.arg))
+    ):
         return False
     statement: ast.AST = stored
     for above in context.inference.ancestors(stored):
@@ -104,8 +117,11 @@ def _holds_at(context: Context, owner: ast.AST, stored: ast.Name, at: ast.AST) -
     block = context.inference.parents.get(statement)
     end = (statement.end_lineno or 0, statement.end_col_offset or 0)
     before = end <= (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
-    return before and block is not None and any(above is block for above in context.inference.ancestors(at)) and (
-        _same_arm(context, block, statement, at)
+    return (
+        before
+        and block is not None
+        and any(above is block for above in context.inference.ancestors(at))
+        and (_same_arm(context, block, statement, at))
     )
 
 
@@ -134,6 +150,4 @@ def _readable(context: Context, text: str, at: ast.AST) -> bool:
         return False
     if home is not scope:
         return True
-    return any(
-        isinstance(node, ast.Name) and _holds_at(context, owner, node, at) for node in home.bound.get(root, [])
-    )
+    return any(isinstance(node, ast.Name) and _holds_at(context, owner, node, at) for node in home.bound.get(root, []))

@@ -17,15 +17,19 @@ Row = Mapping[str, Any]
 Operand = tuple[ast.expr, Value]
 
 _NUMBER_FIRST = frozenset(
-    """pow float_power remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift xlogy xlog1py
-    zeta polygamma isin bucketize result_type normal""".split()
+    """
+    pow float_power remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift xlogy
+    xlog1py zeta polygamma isin bucketize result_type normal
+    """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
 """Operations whose first argument may be a number (their schemas have an overload with a Scalar first)."""
 _INPUTS_LIKE = {"torch.nn.CTCLoss": "torch.nn.functional.ctc_loss"}
 """Layers some of whose inputs may be on another device, as those of these functions."""
 _CHANGE_DIMS = frozenset(
-    """unsqueeze view view_as reshape reshape_as expand expand_as repeat broadcast_to stack cat concat hstack vstack dstack
-    atleast_1d atleast_2d atleast_3d flatten ravel tile one_hot diag""".split()
+    """
+    unsqueeze view view_as reshape reshape_as expand expand_as repeat broadcast_to stack cat concat hstack vstack
+    dstack atleast_1d atleast_2d atleast_3d flatten ravel tile one_hot diag
+    """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
 """Operations that give a 0-dim tensor a dimension; all others leave it without."""
 _ON_ONE_TENSOR = frozenset({"all_reduce", "broadcast", "reduce", "send", "recv", "isend", "irecv"})
@@ -131,7 +135,7 @@ def _transformed(evaluator: Evaluator, node: ast.Call, transform: Value) -> Valu
 
 
 def _loss(evaluator: Evaluator, arguments: Arguments) -> None:
-    """Something unknown is called with a model's output and the sibling of that model's input: a loss and its target."""
+    """A call of something unknown with a model's output and the sibling of that model's input: a loss, its target."""
     values = [value for expression, value in arguments.positional if not isinstance(expression, ast.Starred)]
     if any(i in evaluator.outputs for value in values for i in value.ids):
         for value in values:
@@ -352,7 +356,12 @@ def _has_dim(evaluator: Evaluator, name: str, arguments: Arguments) -> bool:
 
 def short(name: str) -> str:
     """A qualified name as most people write it: `torch.zeros`, `nn.Linear`, `DataLoader`."""
-    for prefix, spelling in (("torch.nn.functional.", "F."), ("torch.nn.", "nn."), ("torch.utils.data.", ""), ("builtins.", "")):
+    for prefix, spelling in (
+        ("torch.nn.functional.", "F."),
+        ("torch.nn.", "nn."),
+        ("torch.utils.data.", ""),
+        ("builtins.", ""),
+    ):
         if name.startswith(prefix):
             return spelling + name[len(prefix) :]
     return name
@@ -408,16 +417,18 @@ def moved_to(evaluator: Evaluator, name: str, arguments: Arguments) -> Place | N
     return place_named_by(value)
 
 
-def _tensor_method(
-    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
-) -> Value:
+def _tensor_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments) -> Value:
     assert isinstance(node.func, ast.Attribute)
     moved = _moved(name, node, receiver)
     if name in TRANSFERS:
         place = moved_to(evaluator, name, arguments)
         kept = receiver.place if place is None else place
         return replace(
-            receiver, kind=v.TENSOR, place=kept, ids=frozenset([node]), origin=receiver.origin if place is None else moved
+            receiver,
+            kind=v.TENSOR,
+            place=kept,
+            ids=frozenset([node]),
+            origin=receiver.origin if place is None else moved,
         )
     row = evaluator.facts.method(v.TENSOR, name)
     if row is None:
@@ -456,9 +467,7 @@ def _method_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arg
     return int(row["dims"]) if "dims" in row else _result_dims(name, {}, tensors, arguments)
 
 
-def _module_method(
-    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
-) -> Value:
+def _module_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments) -> Value:
     if name in TRANSFERS:
         place = moved_to(evaluator, name, arguments)
         if place is not None:
@@ -469,13 +478,19 @@ def _module_method(
         element = Value(kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
         return Value(kind=v.SEQUENCE, element=element, ids=frozenset([node]))
     if name in ("named_parameters", "named_buffers"):
-        parameter = Value(kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
+        parameter = Value(
+            kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)])
+        )
         pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT), parameter))
         return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
     if name in ("modules", "children"):
-        return Value(kind=v.SEQUENCE, element=Value(kind=v.MODULE, ids=frozenset([("element", node)])), ids=frozenset([node]))
+        return Value(
+            kind=v.SEQUENCE, element=Value(kind=v.MODULE, ids=frozenset([("element", node)])), ids=frozenset([node])
+        )
     if name in ("named_modules", "named_children"):
-        pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT), Value(kind=v.MODULE, ids=frozenset([("element", node)]))))
+        pair = Value(
+            kind=v.SEQUENCE, items=(Value(kind=v.TEXT), Value(kind=v.MODULE, ids=frozenset([("element", node)])))
+        )
         return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
     if name == "state_dict":
         tensor = Value(kind=v.TENSOR, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
@@ -495,9 +510,7 @@ def _module_method(
     return evaluator.unknown(node)
 
 
-def _unknown_method(
-    evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments
-) -> Value:
+def _unknown_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Value, arguments: Arguments) -> Value:
     """A method of something unknown. A transfer gives what its receiver is, where it was sent."""
     if name in TRANSFERS and receiver.ids:
         evaluator.evidence.moved(receiver.ids)
@@ -552,7 +565,9 @@ def _tokenized(node: ast.Call, arguments: Arguments) -> Value:
     tensors = arguments.get("return_tensors")
     if tensors is None or tensors[1].const != "pt":
         return Value(kind=v.MAPPING if tensors is None else v.UNKNOWN, ids=frozenset([node]))
-    return Value(kind=v.BATCH, place=CPU, ids=frozenset([node]), origin=Origin("made by the tokenizer", node.lineno, node, node))
+    return Value(
+        kind=v.BATCH, place=CPU, ids=frozenset([node]), origin=Origin("made by the tokenizer", node.lineno, node, node)
+    )
 
 
 # --- operations ---------------------------------------------------------------------------------------------------
@@ -564,7 +579,12 @@ def operands_of(arguments: Sequence[Operand]) -> list[Operand]:
     for position, (expression, value) in enumerate(arguments):
         if value.is_tensor:
             found.append((expression, value))
-        elif position == 0 and value.kind == v.SEQUENCE and value.items is not None and isinstance(expression, ast.Tuple | ast.List):
+        elif (
+            position == 0
+            and value.kind == v.SEQUENCE
+            and value.items is not None
+            and isinstance(expression, ast.Tuple | ast.List)
+        ):
             inner = [e for e in expression.elts if not isinstance(e, ast.Starred)]
             if len(inner) == len(value.items):
                 found += [item for item in zip(inner, value.items, strict=True) if item[1].is_tensor]
@@ -598,7 +618,9 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
         if kinds == {v.TEXT}:
             return Value(kind=v.TEXT, ids=frozenset([node]), place=Place(key=("text", node)))
         if v.SEQUENCE in kinds and kinds <= {v.SEQUENCE, v.NUMBER}:
-            return Value(kind=v.SEQUENCE, element=v.join_all(x.element for _, x in operands if x.element), ids=frozenset([node]))
+            return Value(
+                kind=v.SEQUENCE, element=v.join_all(x.element for _, x in operands if x.element), ids=frozenset([node])
+            )
         return evaluator.unknown(node)
     place = evaluator.inference.meet(evaluator, node, tensors, {})
     dims = 0 if len(tensors) == len(operands) and all(t.dims == 0 for _, t in tensors) else None
@@ -608,7 +630,7 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
 
 
 def _is_forward_input(evaluator: Evaluator, value: Value) -> bool:
-    """Whether a value is the first argument of a module's `forward`: beside a tensor, in arithmetic, it is one as well."""
+    """Whether a value is the first argument of a module's `forward`: beside a tensor, in arithmetic, it is one."""
     function = evaluator.owner
     if value.kind != v.UNKNOWN or not isinstance(function, ast.FunctionDef) or function.name != "forward":
         return False
@@ -702,8 +724,18 @@ _SPECIAL = {
     "builtins.str": _text,
     "builtins.repr": _text,
     **dict.fromkeys(
-        ["builtins.len", "builtins.int", "builtins.float", "builtins.bool", "builtins.isinstance", "builtins.hasattr",
-         "builtins.issubclass", "builtins.id", "builtins.hash", "builtins.callable"],
+        [
+            "builtins.len",
+            "builtins.int",
+            "builtins.float",
+            "builtins.bool",
+            "builtins.isinstance",
+            "builtins.hasattr",
+            "builtins.issubclass",
+            "builtins.id",
+            "builtins.hash",
+            "builtins.callable",
+        ],
         _number,
     ),
     "copy.deepcopy": _deepcopy,

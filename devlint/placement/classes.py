@@ -95,9 +95,7 @@ class Classes:
 
     def self_value(self, node: ast.ClassDef, method: ast.AST) -> Value:
         """What `self` is in a method."""
-        if any(
-            isinstance(d, ast.Name) and d.id == "classmethod" for d in getattr(method, "decorator_list", [])
-        ):
+        if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in getattr(method, "decorator_list", [])):
             return Value(kind=v.CLASS, node=node, ids=frozenset([("class", node)]))
         kind = self.kind(node)
         place = Place(key=("self", node), text="self") if kind in v.MODULE_KINDS else NOWHERE_KNOWN
@@ -179,7 +177,13 @@ class Classes:
         result = v.join_all(known)
         if result.kind == v.UNKNOWN and not result.ids:
             return None
-        return replace(result, place=_outside(result.place, node, name), items=None, keys=None, alternatives=_outside_all(result, node, name))
+        return replace(
+            result,
+            place=_outside(result.place, node, name),
+            items=None,
+            keys=None,
+            alternatives=_outside_all(result, node, name),
+        )
 
     def _settled(self, value: Value, run: object, name: str, method: ast.AST) -> Value:
         state = getattr(run, "state", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from devlint.placement import calls
 from devlint.placement import values as v
@@ -266,7 +266,11 @@ class Evaluator:
         if base.kind == v.SEQUENCE:
             if sliced:
                 return replace(base, items=None, ids=frozenset([node]))
-            if base.items is not None and isinstance(index.const, int) and -len(base.items) <= index.const < len(base.items):
+            if (
+                base.items is not None
+                and isinstance(index.const, int)
+                and -len(base.items) <= index.const < len(base.items)
+            ):
                 return base.items[index.const]
             return base.element or self.unknown(node)
         if base.kind == v.MAPPING and base.keys is not None and isinstance(index.const, str):
@@ -373,19 +377,25 @@ class Evaluator:
     def element_of(self, value: Value, node: ast.AST) -> Value:
         """What a loop over value binds in each turn."""
         if value.kind == v.SEQUENCE and value.items:
-            return replace(v.join_all(value.items), ids=frozenset([("element", node)])) if len(value.items) > 1 else value.items[0]
+            return (
+                replace(v.join_all(value.items), ids=frozenset([("element", node)]))
+                if len(value.items) > 1
+                else value.items[0]
+            )
         if value.element is not None:
             return value.element
         if value.kind in (v.TENSOR, v.PARAMETER, v.TENSORS):
             dims = value.dims - 1 if value.dims else None
-            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin, dims=dims)
+            return Value(
+                kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin, dims=dims
+            )
         if value.kind == v.LOADER:
             origin = Origin("an item of the loader", getattr(node, "lineno", 0))
             return self.unknown("element", node, origin=origin)
         return self.unknown("element", node)
 
 
-_DISPATCH: dict[str, Callable[[Evaluator, ast.expr], Value]] = {
+_DISPATCH: dict[str, Callable[[Evaluator, Any], Value]] = {
     "Name": Evaluator._name,
     "Attribute": Evaluator._attribute,
     "Constant": Evaluator._constant,
@@ -409,4 +419,4 @@ _DISPATCH: dict[str, Callable[[Evaluator, ast.expr], Value]] = {
     "NamedExpr": Evaluator._named,
     "Await": Evaluator._await,
     "Call": calls.call,
-}  # type: ignore[dict-item]
+}

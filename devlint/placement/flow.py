@@ -66,7 +66,11 @@ class Flow:
         if left.is_tensor:
             calls.operate(evaluator, node.target, [(node.target, left), (node.value, right)])
             return  # in place: the same tensor, where it was
-        if left.kind == v.SEQUENCE and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name | ast.Attribute):
+        if (
+            left.kind == v.SEQUENCE
+            and isinstance(node.op, ast.Add)
+            and isinstance(node.target, ast.Name | ast.Attribute)
+        ):
             element = right.element if left.items == () else v.join_all(x.element for x in (left, right) if x.element)
             evaluator.bind(node.target, replace(left, items=None, element=element))
             return

@@ -211,7 +211,9 @@ class Inference:
             outer = _last(node.value)
             if outer == "Optional":
                 return self._annotation(node.slice, target, home)
-            if outer in ("List", "list", "Sequence", "Iterable", "Tuple", "tuple") and not isinstance(node.slice, ast.Tuple):
+            if outer in ("List", "list", "Sequence", "Iterable", "Tuple", "tuple") and not isinstance(
+                node.slice, ast.Tuple
+            ):
                 element = self._annotation(node.slice, ("element of", target), home)  # type: ignore[arg-type]
                 return Value(kind=v.SEQUENCE, element=element, ids=frozenset([target])) if element else None
             return None
@@ -231,7 +233,9 @@ class Inference:
             return None
         text = target.arg if isinstance(target, ast.arg) else ""
         origin = Origin(f"the argument {text}") if text else None
-        return Value(kind=kind, type=name, ids=frozenset([target]), place=Place(key=("at", target), text=text), origin=origin)
+        return Value(
+            kind=kind, type=name, ids=frozenset([target]), place=Place(key=("at", target), text=text), origin=origin
+        )
 
     def _annotation_name(self, node: ast.expr, home: ast.expr) -> str | None:
         name = self.names.name_of(node)
@@ -428,7 +432,14 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
     if isinstance(node, ast.Call) and origin is not None:
         origin = Origin(f"given by {_last(node.func)}()", node.lineno, node, node)
     return replace(
-        value, place=place, items=items, element=element, ids=frozenset([node]), alternatives=(), keys=None, origin=origin
+        value,
+        place=place,
+        items=items,
+        element=element,
+        ids=frozenset([node]),
+        alternatives=(),
+        keys=None,
+        origin=origin,
     )
 
 

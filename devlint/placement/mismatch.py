@@ -184,5 +184,3 @@ def same_place(places: list[tuple[Place, Place]], one: Place, other: Place) -> b
                     reached.add(far)
                     stack.append(far)
     return False
-
-
