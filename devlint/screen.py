@@ -389,9 +389,19 @@ def _note_container(node: ast.Assign | ast.AnnAssign | ast.AugAssign, seen: Seen
     if type(target) is ast.Subscript:
         seen.filled.add(_last(target.value))
         return
+    if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            for one, given in zip(target.elts, value.elts, strict=True):
+                _note_one(one, given, seen)
+        return
     if type(node) is ast.AugAssign:
         seen.filled.add(_last(target))
         return
+    _note_one(target, value, seen)
+
+
+def _note_one(target: ast.expr, value: ast.expr | None, seen: Seen) -> None:
+    """What one target is assigned."""
     if type(value) is ast.Name:
         if type(target) is ast.Attribute:
             seen.kept.add(value.id)

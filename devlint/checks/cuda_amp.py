@@ -74,6 +74,16 @@ class CudaAmp(Rule):
     )
     screen = (Mentions(frozenset({"amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autocast_mode"})),)
 
+    def suspects(self) -> bool:
+        for node in ast.walk(self.context.tree):
+            if isinstance(node, ast.Call):
+                name = self.name_of(node.func)
+                if name in _WANT_TYPE or name in _OLD:
+                    return True
+            elif any(self.name_of(decorator) in _OLD for decorator in getattr(node, "decorator_list", ())):
+                return True
+        return False
+
     def visit_Module(self, node: cst.Module) -> None:
         calls = {self.context.ast_of(part): part for part in walk(node) if isinstance(part, cst.Call)}
         uses = list(self._uses(calls))

@@ -42,6 +42,10 @@ class DataParallel(Rule):
     )
     screen = (Mentions(frozenset({"DataParallel"})),)
 
+    def suspects(self) -> bool:
+        calls = (node for node in ast.walk(self.context.tree) if isinstance(node, ast.Call))
+        return any(self.name_of(call.func) == _WRAPPER for call in calls)
+
     def visit_Call(self, node: cst.Call) -> None:
         if self.name_of(node.func) != _WRAPPER or not node.args:
             return

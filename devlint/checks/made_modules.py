@@ -103,12 +103,12 @@ class Maker:
             if not is_module_class(self.context, value.node):
                 return Made.OTHER
             return Made.MODULE if self.has_state(value.node) or self._given_state(node, method) else Made.STATELESS
-        if value.kind == v.FUNCTION and isinstance(value.node, ast.FunctionDef) and isinstance(function, ast.Name):
+        if value.kind == v.FUNCTION and isinstance(value.node, ast.FunctionDef):
             return self._returned(value.node)
         if isinstance(function, ast.Attribute):
             made = self.made(function.value, method) if isinstance(function.value, ast.Call) else Made.OTHER
             if function.attr in _SAME:
-                return made
+                return made if made is not Made.PARAMETER else Made.OTHER  # the copy of a parameter is none
             if function.attr in _HIDING:
                 return Made.OTHER
         return Made.OTHER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from devlint.checks import amp_imports, rewrite
 from devlint.checks.base import Rule
@@ -12,7 +13,7 @@ from devlint.checks.made_modules import FUNCTIONS, STATEFUL, Made, Maker, is_mod
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
-from devlint.screen import Mentions
+from devlint.screen import All, Keeps, Mentions
 from devlint.syntax.lazy import cst
 
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
@@ -36,8 +37,8 @@ _REGISTERS = frozenset({"add_module", "register_module", "register_parameter", "
 
 _MODULE_DICT_NAMES_TEXT = """
     T_destination add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double
-    dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu items keys
-    load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters pop
+    dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu
+    items keys load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters pop
     register_backward_hook register_buffer register_forward_hook register_forward_pre_hook
     register_full_backward_hook register_full_backward_pre_hook register_load_state_dict_post_hook
     register_load_state_dict_pre_hook register_module register_parameter register_state_dict_post_hook
@@ -46,6 +47,10 @@ _MODULE_DICT_NAMES_TEXT = """
 """
 MODULE_DICT_NAMES = frozenset(_MODULE_DICT_NAMES_TEXT.split())
 """Names that a ModuleDict cannot take as keys, since it has an attribute of that name: `KeyError: attribute ...`."""
+
+
+_BASES = frozenset({"nn", "Module", "torch", "lightning", "pytorch_lightning", "torchmetrics", "LightningModule"})
+"""Without one of these no class of a file can be known to be a module."""
 
 
 @dataclass(slots=True)
@@ -75,18 +80,35 @@ class PlainModuleContainer(Rule):
         (Group.BUG,),
         "modules or parameters in a plain list, tuple or dict of a module, which does not see them",
     )
-    screen = (Mentions(frozenset({"Module", "LightningModule", "Metric", "nn", "torch", "lightning", "torchmetrics"})),)
+    screen = (All((Mentions(_BASES), Keeps())),)
+
+    def suspects(self) -> bool:
+        return bool(self._faults)
+
+    @cached_property
+    def _maker(self) -> Maker:
+        return Maker(self.context)
+
+    @cached_property
+    def _faults(self) -> dict[ast.ClassDef, list[_Kept]]:
+        classes = (node for node in ast.walk(self.context.tree) if isinstance(node, ast.ClassDef))
+        return {node: faults for node in classes if (faults := self._faults_of(node))}
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         class_ = self.context.ast_of(node)
         assert isinstance(class_, ast.ClassDef)
+        for kept in self._faults.get(class_, ()):
+            self._report(kept)
+
+    def _faults_of(self, class_: ast.ClassDef) -> list[_Kept]:
         if not is_module_class(self.context, class_):
-            return
-        maker = Maker(self.context)
+            return []
+        found = []
         for kept in self._containers(class_):
             self._gather(class_, kept)
-            if kept.name and self._is_fault(class_, kept, maker):
-                self._report(class_, kept, maker)
+            if kept.name and self._is_fault(class_, kept):
+                found.append(kept)
+        return found
 
     # --- which attributes ---------------------------------------------------------------------------------------
 
@@ -98,25 +120,26 @@ class PlainModuleContainer(Rule):
             for part in ast.walk(method):
                 if not isinstance(part, ast.Assign | ast.AnnAssign):
                     continue
-                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-                for target in targets:
+                for target, value in _pairs(part):
                     for inner in ast.walk(target):
                         if (
                             isinstance(inner, ast.Attribute)
                             and isinstance(inner.ctx, ast.Store)
                             and path_of(inner.value) == own
                         ):
-                            whole = inner is target and len(targets) == 1
-                            kept = self._kept(part, inner, method) if whole else None
+                            kept = self._kept(part, inner, value, method) if inner is target else None
                             found.setdefault(inner.attr, []).append(kept)
         for several in found.values():
             if len(several) == 1 and several[0] is not None:
                 yield several[0]
 
     def _kept(
-        self, part: ast.Assign | ast.AnnAssign, target: ast.Attribute, method: ast.FunctionDef | ast.AsyncFunctionDef
+        self,
+        part: ast.Assign | ast.AnnAssign,
+        target: ast.Attribute,
+        value: ast.expr | None,
+        method: ast.FunctionDef | ast.AsyncFunctionDef,
     ) -> _Kept | None:
-        value = part.value
         if value is None:
             return None
         local = self._local_container(value, method) if isinstance(value, ast.Name) else None
@@ -241,7 +264,7 @@ class PlainModuleContainer(Rule):
             above, ast.For | ast.AsyncFor | ast.comprehension | ast.If | ast.BoolOp | ast.IfExp | ast.UnaryOp
         ):
             kept.read = True
-            if isinstance(above, ast.comprehension) and self._is_registered(node):
+            if isinstance(above, ast.comprehension) and self._feeds_call(above) and self._is_registered(node):
                 kept.name = ""
         elif _asks_for_member(above) or _names_it(above):
             kept.read = True
@@ -283,7 +306,8 @@ class PlainModuleContainer(Rule):
         kept.read = True
         if kept.mapping:
             kept.keys.append(node.slice)
-        if isinstance(above, ast.Starred | ast.Call | ast.comprehension) and self._is_registered(node):
+        given = isinstance(above, ast.Starred | ast.keyword) or (isinstance(above, ast.Call) and above.func is not node)
+        if given and self._is_registered(node):
             kept.name = ""
 
     def _argument(self, node: ast.expr, kept: _Kept) -> None:
@@ -309,16 +333,22 @@ class PlainModuleContainer(Rule):
                 return isinstance(call, ast.Call) and _last(call.func) in ("__init__", *_REGISTERS)
         return False
 
+    def _feeds_call(self, loop: ast.comprehension) -> bool:
+        """Whether a comprehension is an argument: `nn.ModuleList([part for part in self.parts])`."""
+        whole = self.context.inference.parents.get(loop)
+        above = self.context.inference.parents.get(whole) if whole is not None else None
+        return isinstance(above, ast.Call | ast.Starred | ast.keyword)
+
     def _only_counts(self, node: ast.expr) -> bool:
         above = self.context.inference.parents.get(node)
         return isinstance(above, ast.Call) and self.context.name_of(above.func) in ("builtins.len", "builtins.range")
 
     # --- the verdict --------------------------------------------------------------------------------------------
 
-    def _is_fault(self, class_: ast.ClassDef, kept: _Kept, maker: Maker) -> bool:
+    def _is_fault(self, class_: ast.ClassDef, kept: _Kept) -> bool:
         if not kept.read:
             return False
-        made = [maker.made(element, method) for element, method in kept.elements]
+        made = [self._maker.made(element, method) for element, method in kept.elements]
         if not any(kind in STATEFUL for kind in made):
             return False
         value = kept.local or kept.value
@@ -338,20 +368,20 @@ class PlainModuleContainer(Rule):
             for read in reads
         )
 
-    def _report(self, class_: ast.ClassDef, kept: _Kept, maker: Maker) -> None:
-        made = {maker.made(element, method) for element, method in kept.elements}
+    def _report(self, kept: _Kept) -> None:
+        made = {self._maker.made(element, method) for element, method in kept.elements}
         what = "parameters" if made == {Made.PARAMETER} else "modules"
         container = "dict" if kept.mapping else "tuple" if isinstance(kept.local or kept.value, ast.Tuple) else "list"
         message = (
             f"`self.{kept.name}` is a plain {container}, so its {what} are no part of the module: "
             "`.to()` leaves them behind, `.parameters()` and `.state_dict()` miss them"
         )
-        fix, no_fix = self._fix(class_, kept, made)
+        fix, no_fix = self._fix(kept, made)
         self.report(rewrite.attribute_span(self.context, kept.target), message, fix=fix, no_fix=no_fix)
 
     # --- the fix ------------------------------------------------------------------------------------------------
 
-    def _fix(self, class_: ast.ClassDef, kept: _Kept, made: set[Made]) -> tuple[Fix | None, str | None]:
+    def _fix(self, kept: _Kept, made: set[Made]) -> tuple[Fix | None, str | None]:
         reason = kept.unfit or self._reason(kept, made)
         if reason:
             return None, reason
@@ -455,6 +485,25 @@ class PlainModuleContainer(Rule):
         if isinstance(value, ast.Tuple) and not text.startswith("("):
             text = f"({text})"
         return Edit(start, end, f"{written}({text})")
+
+
+def _pairs(part: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Each target of an assignment with its value; None where it is not plain which value it gets."""
+    if isinstance(part, ast.AnnAssign):
+        yield part.target, part.value
+        return
+    for target in part.targets:
+        if len(part.targets) > 1:
+            yield target, None
+        elif isinstance(target, ast.Tuple | ast.List):
+            values = part.value.elts if isinstance(part.value, ast.Tuple | ast.List) else []
+            plain = len(values) == len(target.elts) and not any(
+                isinstance(item, ast.Starred) for item in [*values, *target.elts]
+            )
+            for position, item in enumerate(target.elts):
+                yield item, values[position] if plain else None
+        else:
+            yield target, part.value
 
 
 def _asks_for_member(node: ast.AST | None) -> bool:

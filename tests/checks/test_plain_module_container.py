@@ -92,6 +92,10 @@ LISTS = [
         "self.parts = nn.ParameterList([nn.Parameter(torch.ones(n)), nn.Parameter(torch.ones(n))])",
     ),
     (
+        "self.parts, self.others = [], [1, 2]\nself.parts.append(nn.Linear(n, n))",
+        "self.parts, self.others = nn.ModuleList(), [1, 2]\nself.parts.append(nn.Linear(n, n))",
+    ),
+    (
         "self.parts = [copy.deepcopy(nn.Linear(n, n)) for _ in names]",
         "self.parts = nn.ModuleList([copy.deepcopy(nn.Linear(n, n)) for _ in names])",
     ),
@@ -287,7 +291,27 @@ def make():
     assert check(text, "DEV203") == [(19, "DEV203"), (28, "DEV203"), (37, "DEV203")]
 
 
+def test_results_in_attributes_register_nothing() -> None:
+    tail = (
+        "\n    def forward(self, x):\n        self.outs = [part(x) for part in self.parts]\n"
+        "        self.last = self.parts[-1](x)\n        return self.last\n"
+    )
+    assert check(program("self.parts = [nn.Linear(n, n) for _ in names]", tail), "DEV203") == [(ROW, "DEV203")]
+
+
+def test_a_method_that_makes_layers() -> None:
+    tail = TAIL + "\n    def make(self, n):\n        return nn.Sequential(nn.Linear(n, n), nn.ReLU())\n"
+    assert check(program("self.parts = [self.make(n) for _ in names]", tail), "DEV203") == [(ROW, "DEV203")]
+
+
+def test_a_method_that_hands_out_what_is_registered() -> None:
+    tail = TAIL + "\n    def pick(self, n):\n        return self.layer\n"
+    body = "self.layer = nn.Linear(n, n)\nself.parts = [self.pick(n) for _ in names]"
+    assert check(program(body, tail), "DEV203") == []
+
+
 SILENT = {
+    "moved parameters are none": "self.parts = [nn.Parameter(torch.ones(n)).cuda() for _ in names]",
     "unpacked into a Sequential": "self.parts = [nn.Linear(n, n)]\nself.net = nn.Sequential(*self.parts)",
     "given to a ModuleList": "self.parts = [nn.Linear(n, n)]\nself.kept = nn.ModuleList(self.parts)",
     "given to a ModuleList later": "self.parts = []\nself.parts.append(nn.Linear(n, n))\n"
