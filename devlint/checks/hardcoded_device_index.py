@@ -33,6 +33,7 @@ _DECLARING = frozenset(
         "field",
         "Field",
         "parametrize",
+        "param",
         "Literal",
         "DEFINE_string",
         "add_param",
@@ -136,8 +137,7 @@ class HardcodedDeviceIndex(Rule):
         fix, no_fix = self._fix(constant)
         self.report(
             constant,
-            f"'{constant.value}' fixes the number of the GPU: the code uses this one whatever the machine has or the "
-            "user chose",
+            f"'{constant.value}' fixes the number of the GPU: everyone who runs this gets that one",
             fix=fix,
             no_fix=no_fix,
         )
@@ -245,7 +245,7 @@ class HardcodedDeviceIndex(Rule):
         fix, no_fix = self._fix(given)
         self.report(
             given,
-            f"GPU {given.value!r} is fixed here: the code uses this one whatever the machine has or the user chose",
+            f"GPU {given.value!r} is fixed here: everyone who runs this gets that one",
             fix=fix,
             no_fix=no_fix,
         )

@@ -53,7 +53,8 @@ def _is_bad(node: ast.expr, map_location: bool) -> bool:
 
 
 def _may_fail(call: ast.Call) -> bool:
-    """Screen: a string in a device's place that torch refuses, as it stands; an index beside a type."""
+    """Screen: a string in a device's place that torch refuses, as it stands; an index beside a type; a device for what
+    takes none. The rule asks it again, so that nothing is found in one file and hidden in another."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name == "device" and len(call.args) + len(call.keywords) > 1:
         return True
@@ -112,7 +113,7 @@ class InvalidDevice(Rule):
         if given is None:
             return
         expression, map_location = given
-        if name == "torch.device" and self._index(call, expression):
+        if name == "torch.device" and _may_fail(call) and self._index(call, expression):
             return
         if guards.expects_error(context, call):
             return
@@ -171,7 +172,7 @@ class InvalidDevice(Rule):
         literal = text.literal
         at: ast.expr = literal if literal is not None and not text.put_together else expression
         direct = literal is not None and any(literal is leaf for leaf in _leaves(expression))
-        if at in self._said or not (text.suspect or (direct and self._is_named(call, map_location))):
+        if at in self._said or not (text.suspect or (direct and _may_fail(call))):
             return
         if not direct and self._depends_on_other_condition(at, call):
             return
@@ -198,10 +199,6 @@ class InvalidDevice(Rule):
             fix=fix,
             no_fix=no_fix,
         )
-
-    def _is_named(self, call: ast.Call, map_location: bool) -> bool:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        return name in _DIRECT or map_location or any(keyword.arg in _KEYWORDS for keyword in call.keywords)
 
     def _depends_on_other_condition(self, literal: ast.AST, call: ast.Call) -> bool:
         """Whether the string is chosen under a condition that the use stands under as well: which choice arrives at
@@ -373,7 +370,7 @@ class InvalidDevice(Rule):
             return False
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr == "type_as":
             name = "torch.Tensor.type_as" if self.value_of(call.func.value).is_tensor else None
-        if name not in _REFUSERS or guards.expects_error(self.context, call):
+        if name not in _REFUSERS or not _may_fail(call) or guards.expects_error(self.context, call):
             return False
         if node is None:
             self._unreadable = True
