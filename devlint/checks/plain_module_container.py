@@ -49,6 +49,10 @@ MODULE_DICT_NAMES = frozenset(_MODULE_DICT_NAMES_TEXT.split())
 """Names that a ModuleDict cannot take as keys, since it has an attribute of that name: `KeyError: attribute ...`."""
 
 
+_NO_TEXTS = frozenset(
+    {"shape", "size", "dtype", "device", "ndim", "dim", "index", "len", "int", "id", "hash", "type", "tuple"}
+)
+"""Attributes and calls that give something else than a string."""
 _BASES = frozenset({"nn", "Module", "torch", "lightning", "pytorch_lightning", "torchmetrics", "LightningModule"})
 """Without one of these no class of a file can be known to be a module."""
 
@@ -430,7 +434,21 @@ class PlainModuleContainer(Rule):
         if isinstance(key, ast.Name) and self._is_counted(key):
             return "its keys are no strings"
         kind = self.context.value_of(key).kind
-        return "its keys are no strings" if kind not in (v.UNKNOWN, v.TEXT) else ""
+        known = kind not in (v.UNKNOWN, v.TEXT) or self._names_no_text(key)
+        return "its keys are no strings" if known else ""
+
+    def _names_no_text(self, key: ast.expr) -> bool:
+        """`x.shape`, `len(x)`, or a name that is assigned such a thing."""
+        if isinstance(key, ast.Name):
+            owner = self.context.inference.owner(key)
+            sources = [
+                part.value
+                for part in ast.walk(owner)
+                if isinstance(part, ast.Assign) and any(path_of(target) == key.id for target in part.targets)
+            ]
+            return any(isinstance(s, ast.Tuple | ast.List) or self._names_no_text(s) for s in sources if s is not key)
+        last = _last(key.func) if isinstance(key, ast.Call) else _last(key) if isinstance(key, ast.Attribute) else ""
+        return last in _NO_TEXTS
 
     def _is_counted(self, key: ast.Name) -> bool:
         """A name that a loop over `range` or `enumerate` counts up."""

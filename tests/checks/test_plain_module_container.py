@@ -171,6 +171,12 @@ UNFIXED = [
     ("self.parts = {i: nn.Linear(n, n) for i in range(n)}", DICT_TAIL, "no strings"),
     ("self.parts = {i: nn.Linear(n, n) for i, name in enumerate(names)}", DICT_TAIL, "no strings"),
     ("self.parts = {(n, n): nn.Linear(n, n)}", DICT_TAIL, "no strings"),
+    (
+        "self.parts = {}",
+        "\n    def forward(self, x):\n        key = x.shape\n        if key not in self.parts:\n"
+        "            self.parts[key] = nn.Linear(1, 1)\n        return self.parts[key](x)\n",
+        "no strings",
+    ),
     ("self.parts = {'a.b': nn.Linear(n, n)}", DICT_TAIL, "dot"),
     ("self.parts = {f'a.{i}': nn.Linear(n, n) for i in names}", DICT_TAIL, "dot"),
     ("self.parts = {'type': nn.Linear(n, n)}", DICT_TAIL, "`type`"),
