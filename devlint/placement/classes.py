@@ -118,6 +118,8 @@ class Classes:
         if (value.is_module or value.kind == v.PARAMETER) and base.is_module:
             if value.place.device not in ("", "cpu"):
                 return value  # a child that was put on a device of its own
+            if (self._inference.facts.cls(value.type) or {}).get("state") is False:
+                return replace(value, place=NOWHERE_KNOWN)  # a Dropout or ReLU has nothing that could be anywhere
             place = state.place_of(base)
             return replace(value, place=place if place.known else NOWHERE_KNOWN)
         return value

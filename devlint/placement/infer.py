@@ -265,6 +265,8 @@ class Inference:
 
     def passed(self, argument: ast.arg, function: Function) -> list[Value]:
         """What the calls in this file pass for an argument of a function or method of the file."""
+        if function.name in ("forward", "__call__"):
+            return []  # every module has one: whose is called cannot be seen
         method = isinstance(self.parents.get(function), ast.ClassDef)
         positional = [*function.args.posonlyargs, *function.args.args]
         position = positional.index(argument) if argument in positional else None
