@@ -325,6 +325,25 @@ def rules(output_format: str) -> None:
 
 
 @cli.command()
+@click.argument("place", metavar="FILE[:LINE]")
+def trace(place: str) -> None:
+    """Print what devlint believes of each assignment in a file, and why.
+
+    What a value is, where it lives, and how it came there: to understand a finding, or its absence.
+    """
+    from devlint.output import beliefs
+    from devlint.session import Untraceable, trace_file
+
+    path, colon, row = place.rpartition(":")
+    if not (colon and row.isdecimal()):
+        path, row = place, ""
+    try:
+        _echo(beliefs.render(trace_file(Path(path)), path, int(row) if row else None, _display()))
+    except Untraceable as error:
+        _wrong_use(str(error))
+
+
+@cli.command()
 def devices() -> None:
     """Say which devices torch sees on this machine, and what devlint can do with them."""
     from devlint.runtime.devices import TorchMissing, describe

@@ -189,3 +189,36 @@ def _unwritten(path: str, why: str) -> Finding:
     start = Location(1, 1)
     message = f"cannot be written, its fixes were left out: {why}"
     return Finding("DEV901", "unreadable-file", message, path, start, start, Group.BUG)
+
+
+class Untraceable(Exception):
+    """A file whose values cannot be followed; the message says why."""
+
+
+def trace_file(path: Path) -> list[Belief]:
+    """What devlint believes of each assignment in a file. Raises Untraceable."""
+    from devlint import screen
+    from devlint.files import read_file
+    from devlint.placement.api import facts
+    from devlint.placement.infer import Inference
+    from devlint.placement.trace import beliefs
+    from devlint.source import SourceError, decode_source
+    from devlint.syntax.names import Names
+    from devlint.syntax.parse import on_large_stack
+
+    def follow() -> list[Belief]:
+        source = decode_source(read_file(path), str(path))
+        tree = screen.parse(source.text)
+        screen.look(tree, source)
+        return list(beliefs(Inference(tree, Names(tree), facts())))
+
+    try:
+        return on_large_stack(follow)
+    except OSError as error:
+        raise Untraceable(f"{path}: {error.strerror or error}") from None
+    except SourceError as error:
+        raise Untraceable(f"{path}:{error.row}: {error.message}") from None
+    except SyntaxError as error:
+        raise Untraceable(f"{path}:{error.lineno}: not valid Python: {error.msg}") from None
+    except screen.TooComplex as error:
+        raise Untraceable(f"{path}:{error.row}: {error}") from None

@@ -112,6 +112,14 @@ class Inference:
                 return True
         return False
 
+    def arguments(self, owner: ast.AST) -> Iterator[tuple[ast.arg, Value]]:
+        """The arguments of a function with what is believed of them on entry, its uses taken into account."""
+        if isinstance(owner, FUNCTIONS):
+            run, entry = self.run(owner), self._entry(owner)
+            for argument in ast.walk(owner.args):
+                if isinstance(argument, ast.arg) and argument.arg in entry.names:
+                    yield argument, run.resolved(entry.names[argument.arg])
+
     # --- asked by the evaluator -------------------------------------------------------------------------------
 
     @cached_property
