@@ -163,8 +163,12 @@ class DataParallel(Rule):
         evaluated = any(
             isinstance(above, ast.Attribute) and above.attr == "eval" for above in self.context.ancestors(call)
         )
+        frozen = {loop.iter for loop in around if isinstance(loop, ast.For) and _freezes(loop)}
         for node in around:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node in frozen:
+                evaluated |= path_of(node.func.value) in names
                 continue
             if path_of(node.func.value) not in names:
                 continue
@@ -240,6 +244,18 @@ def _is_off(call: ast.Call) -> bool:
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     off = bool(values) and isinstance(values[0], ast.Constant) and values[0].value is False
     return off and call.func.attr in ("train", "requires_grad_")
+
+
+def _freezes(loop: ast.For) -> bool:
+    """`for p in model.parameters(): p.requires_grad = False`."""
+    return any(
+        isinstance(part, ast.Assign)
+        and isinstance(part.targets[0], ast.Attribute)
+        and part.targets[0].attr == "requires_grad"
+        and isinstance(part.value, ast.Constant)
+        and part.value.value is False
+        for part in loop.body
+    )
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:

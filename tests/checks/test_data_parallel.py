@@ -143,6 +143,10 @@ SILENT = {
         "    student.train()\n    opt.step()"
     ),
     "teacher frozen": "def f(t, opt):\n    t = nn.DataParallel(t)\n    t.requires_grad_(False)\n    opt.step()",
+    "parameters frozen in a loop": (
+        "def f(t, opt):\n    t = nn.DataParallel(t)\n    for p in t.parameters():\n"
+        "        p.requires_grad = False\n    opt.step()"
+    ),
     "keys": "def f(m, opt, s):\n    m = nn.DataParallel(m)\n    m.load_state_dict(s)\n    m = m.module\n    opt.step()",
     "keys asked for": (
         "def f(m, opt, s):\n    if 'module.' in next(iter(s)):\n        m = nn.DataParallel(m)\n    opt.step()"
