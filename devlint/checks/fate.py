@@ -75,7 +75,9 @@ class Fate:
     sinks: list[Sink] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    """The names that it itself has on the way, and the keys of its items."""
+    """The names that it itself has on the way."""
+    keys: set[str] = field(default_factory=set)
+    """The keys by which its items are read."""
 
     def has(self, *uses: Use) -> bool:
         return any(sink.use in uses for sink in self.sinks)
@@ -411,7 +413,7 @@ class _Run:
         mood = track.mood
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and mood is _Mood.ANY:
             text = key.value
-            self._fate.names.add(text)
+            self._fate.keys.add(text)
             if _NUMBER_KEYS.fullmatch(text):
                 mood = _Mood.NUMBER
             elif _GENERATOR_KEYS.fullmatch(text):

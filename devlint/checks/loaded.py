@@ -61,12 +61,13 @@ def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
     used = fate.has(Use.TENSOR, Use.SHAPED, Use.MOVED)
     if fate.has(Use.HOST) or (fate.has(Use.GENERATOR) and not used):
         return False
-    if used and _in_module(context, load.call):
+    moved = any(sink.use is Use.MOVED and not _to_host(sink.node) for sink in fate.sinks)
+    if moved or (used and _in_module(context, load.call)):
         return True
-    names = words_of(fate.names)
-    words = names | words_of(fate.words) | _words_of_source(context, load.source)
-    for spoken in (names, words):
-        if spoken & _NO_WEIGHTS and not spoken & _WEIGHTS:
+    names, keys = words_of(fate.names), words_of(fate.keys)
+    words = names | keys | words_of(fate.words) | _words_of_source(context, load.source)
+    for spoken in (names, words - keys):
+        if spoken & _NO_WEIGHTS and not (spoken | keys) & _WEIGHTS:
             return False
     if used:
         return True
