@@ -14,6 +14,7 @@ from devlint.finding import Finding, Group, Location
 if TYPE_CHECKING:
     from devlint.config import Config
     from devlint.engine import FixResult, Report
+    from devlint.placement.trace import Belief
 
 _Result = TypeVar("_Result")
 

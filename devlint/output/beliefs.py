@@ -17,8 +17,8 @@ def render(beliefs: Sequence[Belief], path: str, row: int | None, display: Displ
         where = f"line {row} of {path}" if row is not None else path
         return f"nothing is assigned in {where}\n"
     lines = [
-        f"{display.path(path)}:{belief.row}:{belief.column + 1}: {display.paint(belief.name, bold=True)}: {_words(belief)}"
-        for belief in shown
+        f"{display.path(path)}:{one.row}:{one.column + 1}: {display.paint(one.name, bold=True)}: {_words(one)}"
+        for one in shown
     ]
     tensors = [belief for belief in shown if belief.kind.startswith(("tensor", "parameter", "buffer", "batch"))]
     placed = sum(belief.placed for belief in tensors)

@@ -1,4 +1,4 @@
-"""`devlint trace`: what devlint believes of each assignment of a file, and why; to understand a finding or its absence."""
+"""`devlint trace`: what devlint believes of each assignment, and why; to understand a finding or its absence."""
 
 from __future__ import annotations
 

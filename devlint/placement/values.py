@@ -6,9 +6,10 @@ they stem from the same definition.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+
+from devlint.placement import device_text
 
 # Kinds. They are the words of the fact tables in `api/`, so that a row needs no translation.
 UNKNOWN = "unknown"
@@ -46,8 +47,6 @@ OBJECT = "object"
 TENSOR_KINDS = frozenset({TENSOR, PARAMETER, BUFFER})
 MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER, "pretrained", "lightning_module"})
 
-_DEVICE = re.compile(r"([a-z][a-z_0-9]*?)(?::(0|[1-9][0-9]*))?", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -83,13 +82,10 @@ CPU = Place("cpu")
 
 def named_place(text: str) -> Place | None:
     """The place that a device string names, by torch.device's grammar; None where the grammar refuses it."""
-    match = _DEVICE.fullmatch(text)
-    if match is None:
+    device = device_text.read(text)
+    if device is None:
         return None
-    device, index = match.group(1), match.group(2)
-    if device == "cpu":
-        return CPU
-    return Place(device, int(index) if index is not None else None)
+    return CPU if device.type == "cpu" else Place(device.type, device.index)
 
 
 @dataclass(frozen=True, slots=True)
