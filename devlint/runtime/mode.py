@@ -50,7 +50,18 @@ class _Torch:
 
 
 _opened: dict[Any, Callable[..., Any] | None] = {}
-_opened_globals: dict[int, dict[str, Any]] = {}
+_opened_globals: dict[tuple[int, bool], dict[str, Any]] = {}
+
+
+def _without_checks(space: dict[str, Any], by_name: bool) -> dict[str, Any]:
+    """The globals of a module of torch with the checks taken out, `by_name` where it asks torch.overrides for them."""
+    patched = _opened_globals.get((id(space), by_name))
+    if patched is None:
+        patched = space | {check: _no_mode for check in _CHECKS if check in space}
+        if by_name and space.get("torch") is torch:
+            patched["torch"] = _Torch()
+        _opened_globals[id(space), by_name] = patched
+    return patched
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -65,14 +76,7 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
         if "super" in names:  # Tensor.unflatten and its kin end in the C++ method of the same name, which asks again
             pass
         elif "overrides" in names or any(check in names for check in _CHECKS):
-            space = function.__globals__
-            patched = _opened_globals.get(id(space))
-            if patched is None:
-                patched = dict(space)
-                patched.update({check: _no_mode for check in _CHECKS if check in space})
-                if space.get("torch") is torch:
-                    patched["torch"] = _Torch()
-                _opened_globals[id(space)] = patched
+            patched = _without_checks(function.__globals__, "overrides" in names)
             copy = types.FunctionType(
                 function.__code__, patched, function.__name__, function.__defaults__, function.__closure__
             )

@@ -200,10 +200,10 @@ def case_067(c: Names, tmp: Path) -> Any:
 
 def case_070(c: Names, tmp: Path) -> Any:
     c["quick_fit"](nn.Linear(4, 1), H, H[:, :1])
-    net = nn.Linear(4, 1)
+    net = nn.Linear(4, 1)  # noqa: DEV106 (resume moves it)
     state = {"net": net.state_dict(), "opt": torch.optim.Adagrad(net.parameters()).state_dict()}
     opt = c["resume"](net, state, GPU)
-    net(H.to(GPU)).sum().backward()  # noqa: DEV106 (resume moved it)
+    net(H.to(GPU)).sum().backward()
     return opt.step()
 
 
