@@ -328,6 +328,16 @@ ROWS = [
         "m = linear(); o = torch.optim.Adam(m.parameters()); m(h).sum().backward(); o.step()\n"
         "n = linear().to(D); p = torch.optim.Adam(n.parameters()); p.load_state_dict(o.state_dict()); r = p.state[n.weight]['exp_avg']",
         GPU, source="torch/optim/optimizer.py, _process_value_according_to_param_policy"),
+    Row("Adam's state loaded before the move",
+        "m = linear(); o = torch.optim.Adam(m.parameters()); m(h).sum().backward(); o.step()\n"
+        "n = linear(); p = torch.optim.Adam(n.parameters()); p.load_state_dict(o.state_dict()); n.to(D)\n"
+        "n(c).sum().backward(); p.step()",
+        error=runtime("Tensors of the same index must be on the same device and the same dtype except `step` tensors"),
+        source="torch/optim/optimizer.py, load_state_dict; aten/src/ATen/native/ForeachUtils.h"),
+    Row("Adam's state loaded before the move, tensor by tensor",
+        "m = linear(); o = torch.optim.Adam(m.parameters()); m(h).sum().backward(); o.step()\n"
+        "n = linear(); p = torch.optim.Adam(n.parameters(), foreach=False); p.load_state_dict(o.state_dict()); n.to(D)\n"
+        "n(c).sum().backward(); p.param_groups[0]['foreach'] = False; p.step()", error=two(GPU, CPU), source=ITERATOR),
     Row("clip_grad_norm_", "m = linear().to(D); m(c).sum().backward(); r = nn.utils.clip_grad_norm_(m.parameters(), 1.0)", GPU),
     Row("autocast", "with torch.autocast('cuda', dtype=torch.bfloat16):\n    t = linear().to(D)(c)\nassert t.dtype == torch.bfloat16; r = t.float()",
         GPU, source="doc/amp.html", values=False),
