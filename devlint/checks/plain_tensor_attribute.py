@@ -24,6 +24,7 @@ from devlint.checks.own_tensors import (
     set_elsewhere,
     stores,
 )
+from devlint.checks.scalars import may_be_scalar
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
@@ -103,7 +104,12 @@ class PlainTensorAttribute(Rule):
 
     def _plain(self, class_: ast.ClassDef, every: list[Store], mismatch: Mismatch) -> _Kept | None:
         first = next((store for store in every if self._is_host_tensor(store)), None)
-        return _Kept(class_, first, tuple(every), mismatch) if first is not None else None
+        if first is None or first.value is None:
+            return None
+        reads = _reads(class_, first.target.attr)
+        if may_be_scalar(self.context, mismatch.host[1], first.value, reads):
+            return None
+        return _Kept(class_, first, tuple(every), mismatch)
 
     def _cached(self, class_: ast.ClassDef, every: list[Store]) -> _Kept | None:
         """`if self.mask is None or self.mask.size(0) != n: self.mask = torch.ones(n, device=x.device)`."""
@@ -203,9 +209,11 @@ class PlainTensorAttribute(Rule):
         own = context.text(store.target.value)
         head = Edit(start, equals.end(), f'{own}.register_buffer("{name}", ')
         tail = Edit(end, end, ", persistent=False)")
-        certain = is_integral(context, statement.value) and all(
-            isinstance(base, ast.ClassDef) or base in PLAIN_BASES
-            for base in context.inference.classes.lineage(kept.class_)
+        lineage = context.inference.classes.lineage(kept.class_)
+        certain = (
+            is_integral(context, statement.value)
+            and all(isinstance(base, ast.ClassDef) or base in PLAIN_BASES for base in lineage)
+            and not self._wanted_on_host(kept.class_, name)
         )
         title = "Register it as a buffer, which moves with the module and is not saved"
         return (rewrite.safe if certain else rewrite.unsafe)(title, head, tail), None
@@ -215,6 +223,23 @@ class PlainTensorAttribute(Rule):
             if above is store.method:
                 return
             yield above
+
+    def _wanted_on_host(self, class_: ast.ClassDef, name: str) -> bool:
+        """Whether some read of the attribute needs it on the CPU, where a buffer does not stay."""
+        for read in _reads(class_, name):
+            node: ast.AST = read
+            for above in self.context.inference.ancestors(read):
+                if isinstance(above, ast.stmt):
+                    break
+                if isinstance(above, ast.Attribute) and above.attr in ("numpy", "__array__"):
+                    return True
+                if isinstance(above, ast.Call) and node is not above.func:
+                    called = self.context.name_of(above.func)
+                    row = self.context.inference.facts.call(called) if called is not None else None
+                    if row is not None and (row.get("needs_host") or row.get("strict")):
+                        return True
+                node = above
+        return False
 
     def _named_in_class(self, class_: ast.ClassDef, name: str) -> bool:
         """Whether the class or a base in the file has an attribute, property or method of this name."""
@@ -236,6 +261,19 @@ def _may_be_tensor(every: list[Store]) -> bool:
     """Whether some store can give a tensor: a literal cannot."""
     literal = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Lambda, ast.JoinedStr)
     return any(store.value is not None and not isinstance(store.value, literal) for store in every)
+
+
+def _reads(class_: ast.ClassDef, name: str) -> list[ast.expr]:
+    """The reads of an attribute of self in the methods of a class."""
+    return [
+        node
+        for method in methods(class_)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.ctx, ast.Load)
+        and path_of(node.value) == self_name(method)
+    ]
 
 
 def _read_in(method: Method) -> set[str]:
