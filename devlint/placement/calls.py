@@ -530,7 +530,7 @@ def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments:
     """`module(x)`: a layer of torch gives a tensor where its input is, others give something where they are."""
     evaluator.inference.fed(evaluator, node, module, arguments)
     place = evaluator.state.place_of(module)
-    tensors = operands_of(arguments.all)
+    tensors = operands_of(arguments.all, states=True)
     if not place.known and tensors:
         place = tensors[0][1].place
     gives = _gives(evaluator, module)
@@ -573,14 +573,16 @@ def _tokenized(node: ast.Call, arguments: Arguments) -> Value:
 # --- operations ---------------------------------------------------------------------------------------------------
 
 
-def operands_of(arguments: Sequence[Operand]) -> list[Operand]:
-    """The tensors among arguments; a list or tuple of tensors can only be the first."""
+def operands_of(arguments: Sequence[Operand], states: bool = False) -> list[Operand]:
+    """The tensors among arguments; a list or tuple of tensors can only be the first, or `states` of a recurrent layer."""
     found: list[Operand] = []
     for position, (expression, value) in enumerate(arguments):
         if value.is_tensor:
             found.append((expression, value))
+        elif states and value.kind == v.SEQUENCE and value.items and not isinstance(expression, ast.Tuple | ast.List):
+            found += [(expression, item) for item in value.items if item.is_tensor]
         elif (
-            position == 0
+            (position == 0 or states)
             and value.kind == v.SEQUENCE
             and value.items is not None
             and isinstance(expression, ast.Tuple | ast.List)
