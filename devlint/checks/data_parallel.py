@@ -170,9 +170,13 @@ class DataParallel(Rule):
             if node in frozen:
                 evaluated |= path_of(node.func.value) in names
                 continue
-            if path_of(node.func.value) not in names:
+            receiver = path_of(node.func.value) or ""
+            asks = node.func.attr in ("parameters", "named_parameters")
+            if asks and any(receiver.startswith(f"{name}.") for name in names):  # a part of it is trained
+                return False
+            if receiver not in names:
                 continue
-            if node.func.attr in ("parameters", "named_parameters") or (node.func.attr == "train" and _is_on(node)):
+            if asks or (node.func.attr == "train" and _is_on(node)):
                 return False
             evaluated |= node.func.attr == "eval" or _is_off(node)
         return evaluated

@@ -107,6 +107,23 @@ def test_unwrapping_what_was_trained_is_no_reading_of_keys() -> None:
     assert check(text, "DEV501") == [(6, "DEV501")]
 
 
+def test_a_frozen_model_with_a_head_that_is_trained() -> None:
+    text = """\
+from torch import nn, optim
+
+
+def tune(model, loss):
+    for p in model.parameters():
+        p.requires_grad = False
+    model.fc = nn.Linear(2, 2)
+    model = nn.DataParallel(model)
+    optimizer = optim.SGD(model.module.fc.parameters(), lr=0.1)
+    loss.backward()
+    optimizer.step()
+"""
+    assert check(text, "DEV501") == [(8, "DEV501")]
+
+
 def test_a_train_and_a_test_mode_of_one_model() -> None:
     text = """\
 import torch
