@@ -574,7 +574,7 @@ def _tokenized(node: ast.Call, arguments: Arguments) -> Value:
 
 
 def operands_of(arguments: Sequence[Operand], states: bool = False) -> list[Operand]:
-    """The tensors among arguments; a list or tuple holds some only as the first, or as `states` of a recurrent layer."""
+    """The tensors among arguments; a list or tuple holds some only as the first, or as `states` of an RNN."""
     found: list[Operand] = []
     for position, (expression, value) in enumerate(arguments):
         if value.is_tensor:
