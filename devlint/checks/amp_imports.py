@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from devlint.checks.context import Context
 from devlint.finding import Edit
 from devlint.syntax.names import Scope
+from devlint.syntax.trees import children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def _imports(scope: Scope) -> list[ast.Import | ast.ImportFrom]:
         elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
         ):
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
     return found
 
 
@@ -100,7 +101,7 @@ def is_wanted_elsewhere(context: Context, binding: Binding) -> bool:
         and isinstance(node.value, str)
         and not re.search(r"\s", node.value)
         and word.search(node.value)
-        for node in ast.walk(context.tree)
+        for node in walk(context.tree)
     )
 
 

@@ -15,6 +15,7 @@ from devlint.finding import Applicability, Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.screen import Mentions
 from devlint.source import Noqa
+from devlint.syntax import trees
 from devlint.syntax.lazy import cst
 from devlint.syntax.walk import walk
 
@@ -75,7 +76,7 @@ class CudaAmp(Rule):
     screen = (Mentions(frozenset({"amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autocast_mode"})),)
 
     def suspects(self) -> bool:
-        for node in ast.walk(self.context.tree):
+        for node in trees.walk(self.context.tree):
             if isinstance(node, ast.Call):
                 name = self.name_of(node.func)
                 if name in _WANT_TYPE or name in _OLD:
@@ -174,7 +175,7 @@ class CudaAmp(Rule):
 
     def _names_new(self, nodes: Sequence[ast.AST], name: str) -> bool:
         for node in nodes:
-            for part in ast.walk(node):
+            for part in trees.walk(node):
                 if isinstance(part, ast.Name | ast.Attribute):
                     found = self.name_of(part) or ""
                     if found in _NEW and found.endswith(name):
@@ -197,7 +198,7 @@ class CudaAmp(Rule):
         return any(
             isinstance(node, ast.Attribute | ast.Name)
             and (node.attr if isinstance(node, ast.Attribute) else node.id) in _DEFAULTS
-            for node in ast.walk(self.context.tree)
+            for node in trees.walk(self.context.tree)
         )
 
     # --- a torch.device as device_type --------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class CudaAmp(Rule):
             return False
         positional = [*function.args.posonlyargs, *function.args.args]
         given: list[ast.expr] = []
-        for call in ast.walk(self.context.tree):
+        for call in trees.walk(self.context.tree):
             if not (isinstance(call, ast.Call) and self._calls(call, function)):
                 continue
             if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
@@ -536,13 +537,13 @@ def _is_device(value: v.Value) -> bool:
 
 def _asks_version(test: ast.expr) -> bool:
     """`if torch.__version__ >= ...`, `if TORCH_2_4`, `if hasattr(torch, "amp")`."""
-    for node in ast.walk(test):
+    for node in trees.walk(test):
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.attr if isinstance(node, ast.Attribute) else node.id
             if _VERSION.search(name.lower()):
                 return True
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
-            return any(isinstance(part, ast.Name) and part.id in ("torch", "th") for part in ast.walk(node))
+            return any(isinstance(part, ast.Name) and part.id in ("torch", "th") for part in trees.walk(node))
     return False
 
 

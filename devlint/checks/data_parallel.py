@@ -13,6 +13,7 @@ from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import children, walk
 
 _WRAPPER = "torch.nn.DataParallel"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -43,7 +44,7 @@ class DataParallel(Rule):
     screen = (Mentions(frozenset({"DataParallel"})),)
 
     def suspects(self) -> bool:
-        calls = (node for node in ast.walk(self.context.tree) if isinstance(node, ast.Call))
+        calls = (node for node in walk(self.context.tree) if isinstance(node, ast.Call))
         return any(self.name_of(call.func) == _WRAPPER for call in calls)
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -82,7 +83,7 @@ class DataParallel(Rule):
                     return True
             elif any(_is_distributed(name) for name in _identifiers(node)):
                 return True
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
         return False
 
     def _is_deliberate(self, call: ast.Call) -> bool:
@@ -198,7 +199,7 @@ class DataParallel(Rule):
 
     @cached_property
     def _functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return [node for node in ast.walk(self.context.tree) if isinstance(node, _FUNCTIONS)]
+        return [node for node in walk(self.context.tree) if isinstance(node, _FUNCTIONS)]
 
     def _function_trains(self, function: ast.AST) -> bool:
         return any(self._is_training(node) for node in _own(function))
@@ -225,12 +226,12 @@ def _own(owner: ast.AST) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
 
 
 def _all(scope: ast.AST) -> Iterator[ast.AST]:
     """All nodes of a function or class; of the module its own only."""
-    return _own(scope) if isinstance(scope, ast.Module) else ast.walk(scope)
+    return _own(scope) if isinstance(scope, ast.Module) else walk(scope)
 
 
 def _last(node: ast.AST) -> str | None:
@@ -296,11 +297,11 @@ def _is_negated(test: ast.expr) -> bool:
 
 def _asks_for_wrapping(test: ast.expr) -> bool:
     """`if "module." in keys`, `if isinstance(model, DataParallel)`, `if hasattr(model, "module")`."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("module"):
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-            return any(_last(part) == "DataParallel" for argument in node.args[1:] for part in ast.walk(argument))
+            return any(_last(part) == "DataParallel" for argument in node.args[1:] for part in walk(argument))
     return False
 
 

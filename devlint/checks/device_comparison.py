@@ -14,6 +14,7 @@ from devlint.placement.device_text import TYPES, near_miss, read
 from devlint.placement.values import Value
 from devlint.screen import Comparisons
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _EQUAL = (ast.Eq, ast.NotEq)
 _MEMBER = (ast.In, ast.NotIn)
@@ -214,7 +215,7 @@ class DeviceComparison(Rule):
             isinstance(part, ast.Attribute) and part.attr == "index"
             for owner in owners
             if not isinstance(owner, ast.Module)
-            for part in ast.walk(owner)
+            for part in walk(owner)
         ):
             return True
         return any(".type" in condition for condition in guards.conditions(self.context, compare))
@@ -236,7 +237,7 @@ class DeviceComparison(Rule):
             and isinstance(part.func, ast.Attribute)
             and part.func.attr in ("to", "cuda", "cpu")
             for branch in branches
-            for part in ast.walk(branch)
+            for part in walk(branch)
         )
 
 

@@ -13,6 +13,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.device_text import error, impossible, map_location_error, near_miss, suspicious, unknown_type
 from devlint.placement.values import Value
+from devlint.syntax.trees import walk
 
 _DEVICE, _ANY = "\0", "\1"
 """Stand in a text for a formatted torch.device of unknown type, and for what is not known at all."""
@@ -262,7 +263,7 @@ class Texts:
 
     @cached_property
     def _calls(self) -> list[ast.Call]:
-        return [node for node in ast.walk(self._context.tree) if isinstance(node, ast.Call)]
+        return [node for node in walk(self._context.tree) if isinstance(node, ast.Call)]
 
     @cached_property
     def _options(self) -> dict[str, list[ast.Call]]:
@@ -350,7 +351,7 @@ def _woven(pieces: list[str], values: list[ast.expr]) -> list[str | ast.expr]:
 def _asked(root: ast.AST) -> set[str]:
     """The names, and attributes with a dot before them, that a condition asks about or an assignment changes."""
     found: set[str] = set()
-    for node in ast.walk(root):
+    for node in walk(root):
         if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
             found |= _names(node.test)
         elif isinstance(node, ast.Compare | ast.BoolOp):
@@ -365,5 +366,5 @@ def _asked(root: ast.AST) -> set[str]:
 
 
 def _names(root: ast.AST) -> set[str]:
-    names = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)}
-    return names | {"." + node.attr for node in ast.walk(root) if isinstance(node, ast.Attribute)}
+    names = {node.id for node in walk(root) if isinstance(node, ast.Name)}
+    return names | {"." + node.attr for node in walk(root) if isinstance(node, ast.Attribute)}

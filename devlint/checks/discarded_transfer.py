@@ -13,6 +13,7 @@ from devlint.placement.calls import TRANSFERS
 from devlint.placement.values import Value
 from devlint.screen import Discards
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _CASTS = frozenset(
     {"half", "float", "double", "bfloat16", "long", "int", "short", "bool", "byte", "char", "type", "type_as"}
@@ -168,7 +169,7 @@ def _is_dtype(value: Value) -> bool:
 def _is_probe_or_timer(node: ast.expr) -> bool:
     names = [
         part.attr if isinstance(part, ast.Attribute) else part.id
-        for part in ast.walk(node)
+        for part in walk(node)
         if isinstance(part, ast.Attribute | ast.Name)
     ]
     return any(name in _PROBES or name.lower().endswith(_TIMERS) for name in names)

@@ -16,6 +16,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.syntax.names import Scope
+from devlint.syntax.trees import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -162,7 +163,7 @@ class Follower:
         self._reads: dict[str, list[ast.Name]] = {}
         self._attributes: dict[str, list[ast.Attribute]] = {}
         self._calls: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(context.tree):
+        for node in walk(context.tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._reads.setdefault(node.id, []).append(node)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -665,7 +666,7 @@ class _Run:
         elif isinstance(target, ast.Tuple | ast.List):
             if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
                 for part, item in zip(target.elts, value.elts, strict=True):
-                    if item is track.node or any(child is track.node for child in ast.walk(item)):
+                    if item is track.node or any(child is track.node for child in walk(item)):
                         self._bind(part, track)
                 return
             for part in target.elts:
@@ -693,7 +694,7 @@ class _Run:
         """An annotation that speaks of tensors is as good as a use."""
         if annotation is None:
             return
-        names = {_last(part) for part in ast.walk(annotation) if isinstance(part, ast.Name | ast.Attribute)}
+        names = {_last(part) for part in walk(annotation) if isinstance(part, ast.Name | ast.Attribute)}
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             names.update(re.findall(r"\w+", annotation.value))
         if "Tensor" in names:

@@ -16,6 +16,7 @@ from devlint.placement.device_text import read
 from devlint.placement.values import Value
 from devlint.screen import Strings, Where
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _NUMBERED = frozenset({"cuda", "xpu", "hip", "hpu", "npu", "mlu", "musa", "mtia", "xla", "privateuseone"})
 """Types of which a machine can hold several; `mps:0` is the only one of its kind."""
@@ -111,7 +112,7 @@ class HardcodedDeviceIndex(Rule):
         self._said: set[ast.AST] = set()
 
     def suspects(self) -> bool:
-        for node in ast.walk(self.context.tree):
+        for node in walk(self.context.tree):
             if isinstance(node, ast.Constant):
                 self._look_at(node)
             elif isinstance(node, ast.Call):
@@ -198,7 +199,7 @@ class HardcodedDeviceIndex(Rule):
             and isinstance(node.ctx, ast.Store)
             and isinstance(node.slice, ast.Constant)
             and node.slice.value == "CUDA_VISIBLE_DEVICES"
-            for node in ast.walk(self.context.tree)
+            for node in walk(self.context.tree)
         )
 
     def _is_exempt(self, node: ast.AST) -> bool:
@@ -312,7 +313,7 @@ class HardcodedDeviceIndex(Rule):
     def _indices(self, owner: ast.AST) -> set[str]:
         """The GPUs that a function names by literals."""
         found = set()
-        for part in ast.walk(owner):
+        for part in walk(owner):
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and _numbered(part.value):
                 found.add(part.value.partition(":")[2])
             elif isinstance(part, ast.Call) and _last(part) == "cuda" and _is_int(argument(part, "device", 0)):
@@ -373,14 +374,12 @@ def _defaults(choice: ast.IfExp, child: ast.AST) -> bool:
         return True
     arm = choice.orelse if child is choice.body else choice.body
     other = ast.unparse(arm)
-    called = {part.func for part in ast.walk(choice.test) if isinstance(part, ast.Call)}
-    names = {part.id for part in ast.walk(arm) if isinstance(part, ast.Name)} - {"torch"}
-    if any(isinstance(part, ast.Name) and part.id in names and part not in called for part in ast.walk(choice.test)):
+    called = {part.func for part in walk(choice.test) if isinstance(part, ast.Call)}
+    names = {part.id for part in walk(arm) if isinstance(part, ast.Name)} - {"torch"}
+    if any(isinstance(part, ast.Name) and part.id in names and part not in called for part in walk(choice.test)):
         return True
     asked = {
-        ast.unparse(part)
-        for part in ast.walk(choice.test)
-        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
+        ast.unparse(part) for part in walk(choice.test) if isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
     }
     return other in asked or re.sub(r"^torch\.device\((.*)\)$", r"\1", other) in asked
 
@@ -390,7 +389,7 @@ def _fills_in(branch: ast.If, child: ast.AST, literal: ast.AST) -> bool:
     if not isinstance(child, ast.Assign):
         return False
     targets = {ast.unparse(target) for target in child.targets}
-    asked = {ast.unparse(part) for part in ast.walk(branch.test) if isinstance(part, ast.Name | ast.Attribute)}
+    asked = {ast.unparse(part) for part in walk(branch.test) if isinstance(part, ast.Name | ast.Attribute)}
     return bool(targets & asked)
 
 

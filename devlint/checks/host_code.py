@@ -6,6 +6,7 @@ import ast
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
+from devlint.syntax.trees import walk
 
 _NAMES = ("collate", "preprocess", "worker", "onnx")
 _CLASSES = ("dataset", "collator", "collate", "imageprocessor", "imageprocessorfast", "featureextractor", "tokenizer")
@@ -41,7 +42,7 @@ def is_guarded(context: Context, node: ast.AST) -> bool:
         if isinstance(above, ast.If | ast.IfExp | ast.While) and child is not above.test:
             words = {
                 part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else part.value
-                for part in ast.walk(above.test)
+                for part in walk(above.test)
                 if isinstance(part, ast.Attribute | ast.Name)
                 or (isinstance(part, ast.Constant) and isinstance(part.value, str))
             }

@@ -7,6 +7,7 @@ import ast
 from devlint.checks.context import Context
 from devlint.checks.own_tensors import only_source
 from devlint.placement import values as v
+from devlint.syntax.trees import walk
 
 _DTYPES_TEXT = "bool uint8 int8 int16 int32 int64 long int short uint16 uint32 uint64"
 _DTYPES = frozenset(f"torch.{name}" for name in _DTYPES_TEXT.split())
@@ -112,12 +113,12 @@ def _is_int_argument(context: Context, name: ast.Name) -> bool:
     """Whether a name is an argument that is annotated as an int and not set anew."""
     owner = context.inference.owner(name)
     arguments = getattr(owner, "args", None)
-    found = [a for a in ast.walk(arguments) if isinstance(a, ast.arg) and a.arg == name.id] if arguments else []
+    found = [a for a in walk(arguments) if isinstance(a, ast.arg) and a.arg == name.id] if arguments else []
     annotation = found[0].annotation if len(found) == 1 else None
     return (
         isinstance(annotation, ast.Name)
         and annotation.id == "int"
         and not any(
-            isinstance(n, ast.Name) and n.id == name.id and not isinstance(n.ctx, ast.Load) for n in ast.walk(owner)
+            isinstance(n, ast.Name) and n.id == name.id and not isinstance(n.ctx, ast.Load) for n in walk(owner)
         )
     )

@@ -15,6 +15,7 @@ from devlint.placement.device_text import error, map_location_error, read, repai
 from devlint.placement.values import Value
 from devlint.screen import Strings, Where
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _DIRECT = frozenset(
     {"device", "to", "cuda", "load", "jit_load", "set_device", "set_default_device", "Generator", "xpu"}
@@ -238,7 +239,7 @@ class InvalidDevice(Rule):
         name, owner = above.targets[0].id, inference.owner(above)
         reads = [
             node
-            for node in ast.walk(self.context.tree)
+            for node in walk(self.context.tree)
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
         ]
         return bool(reads) and all(inference.owner(read) is owner and self._is_device_argument(read) for read in reads)
@@ -328,14 +329,14 @@ class InvalidDevice(Rule):
     def _chosen(self, call: ast.Call, value: Value, given: ast.expr) -> bool:
         """Whether a condition around the call has to do with devices, so that the CPU may not come so far."""
         words = {"cuda", "gpu", "cpu", "device", "is_available", "accelerator"}
-        names = {part.id for part in ast.walk(given) if isinstance(part, ast.Name)}
+        names = {part.id for part in walk(given) if isinstance(part, ast.Name)}
         for one in value.possibilities():
             for source in one.ids:
                 if isinstance(source, ast.Call):
                     names |= {
                         part.id
                         for condition in _tests(source, self.context)
-                        for part in ast.walk(condition)
+                        for part in walk(condition)
                         if isinstance(part, ast.Name)
                     }
         return any(
@@ -347,7 +348,7 @@ class InvalidDevice(Rule):
     def _has_own_cuda(self) -> bool:
         return any(
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "cuda"
-            for node in ast.walk(self.context.tree)
+            for node in walk(self.context.tree)
         )
 
     def _to(self, call: ast.Call, value: Value, torchs: bool, title: str) -> tuple[Fix | None, str | None]:
@@ -399,7 +400,7 @@ class InvalidDevice(Rule):
 
 
 def _tests(node: ast.AST, context: Context) -> Iterator[ast.expr]:
-    for part in [*ast.walk(node), *context.inference.ancestors(node)]:
+    for part in [*walk(node), *context.inference.ancestors(node)]:
         if isinstance(part, ast.IfExp | ast.If):
             yield part.test
 

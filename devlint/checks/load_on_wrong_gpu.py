@@ -16,6 +16,7 @@ from devlint.finding import Group, RuleInfo
 from devlint.placement import values as v
 from devlint.screen import All, Mentions, Texts
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import children, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DISTRIBUTED = frozenset({"init_process_group", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"})
@@ -64,7 +65,7 @@ class LoadOnWrongGpu(Rule):
         no_fix = None if fix is not None else choice.reason or "the keyword cannot be added here"
         at = rewrite.callee_span(self.context, node)
         given = load.given
-        if given is not None and any(part is given for part in ast.walk(call)) and self.context.editable(given):
+        if given is not None and any(part is given for part in walk(call)) and self.context.editable(given):
             at = self.context.span(given)
         message = f"each process loads onto {where}, whose memory fills up while the process works on another GPU"
         self.report(at, message, fix=fix, no_fix=no_fix)
@@ -132,7 +133,7 @@ def _distributed(context: Context, scope: ast.AST) -> bool:
             continue
         name = context.name_of(node.func)
         if name in _WRAPPERS or name == "torch.distributed.fsdp.FullyShardedDataParallel":
-            texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            texts = [part.value for part in walk(node) if isinstance(part, ast.Constant)]
             if "gloo" not in texts and "mpi" not in texts:
                 return True
     return False
@@ -141,13 +142,13 @@ def _distributed(context: Context, scope: ast.AST) -> bool:
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a scope; of the module only what stands outside functions and classes."""
     if not isinstance(scope, ast.Module):
-        yield from ast.walk(scope)
+        yield from walk(scope)
         return
     stack: list[ast.AST] = [scope]
     while stack:
         node = stack.pop()
         yield node
-        stack += [child for child in ast.iter_child_nodes(node) if not isinstance(child, (*_FUNCTIONS, ast.ClassDef))]
+        stack += [child for child in children(node) if not isinstance(child, (*_FUNCTIONS, ast.ClassDef))]
 
 
 def _for_one_rank(context: Context, call: ast.Call) -> bool:
@@ -171,7 +172,7 @@ def _for_one_rank(context: Context, call: ast.Call) -> bool:
             return any(
                 isinstance(node, ast.Attribute | ast.Name)
                 and (node.attr if isinstance(node, ast.Attribute) else node.id) in _SHARES
-                for node in ast.walk(above)
+                for node in walk(above)
             )
         child = above
     return False

@@ -19,6 +19,7 @@ from devlint.finding import Edit, Fix
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -86,7 +87,7 @@ def _words_of_source(context: Context, source: ast.expr | None, depth: int = 0) 
     if source is None:
         return set()
     found: set[str] = set()
-    for node in ast.walk(source):
+    for node in walk(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found |= words_of([node.value])
         elif isinstance(node, ast.Name):
@@ -152,7 +153,7 @@ def _is_own_bytes(context: Context, load: Load) -> bool:
     sources = [load.source, *(definitions(context, load.source) if isinstance(load.source, ast.Name) else ())]
     for source in sources:
         if isinstance(source, ast.Call) and context.name_of(source.func) == "io.BytesIO":
-            parts = [part for part in ast.walk(source) if isinstance(part, ast.Call) and part is not source]
+            parts = [part for part in walk(source) if isinstance(part, ast.Call) and part is not source]
             names = {part.func.attr for part in parts if isinstance(part.func, ast.Attribute)}
             return not names & {"read", "read_bytes", "get", "getvalue"} or "numpy" in names
     return False
@@ -171,7 +172,7 @@ def _is_own_data(context: Context, load: Load) -> bool:
         and isinstance(node.args[0], ast.Attribute)
         and ast.unparse(node.args[0]) in stored
         and context.name_of(node.func) == "torch.save"
-        for node in (ast.walk(home) if stored else ())
+        for node in (walk(home) if stored else ())
     )
 
 
@@ -188,7 +189,7 @@ def _is_round_trip(context: Context, load: Load) -> bool:
     if isinstance(load.source, ast.Name):
         wanted |= {ast.dump(definition) for definition in definitions(context, load.source)}
     owner = context.inference.owner(load.call)
-    for node in ast.walk(owner):
+    for node in walk(owner):
         if not isinstance(node, ast.Call) or node is load.call:
             continue
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -212,7 +213,7 @@ def _in_other_branch(context: Context, first: ast.AST, second: ast.AST) -> bool:
             if not isinstance(node, ast.If):
                 return False
             other = node.orelse if child in node.body else node.body
-            return any(first is part for statement in other for part in ast.walk(statement))
+            return any(first is part for statement in other for part in walk(statement))
         child = node
     return False
 
@@ -266,7 +267,7 @@ def _says_place(node: ast.AST, call: ast.Call) -> bool:
         isinstance(part, ast.Call)
         and part is not call
         and any(keyword.arg == "map_location" for keyword in part.keywords)
-        for part in ast.walk(node)
+        for part in walk(node)
     )
 
 
@@ -333,7 +334,7 @@ def device_for(context: Context, load: Load, fate: Fate) -> str | None:
     if wanted and not fate.has(Use.MODEL, Use.TENSOR, Use.STATE, Use.LIKELY_STATE):
         return None  # it moves, but to something that is not known at the load
     for rank, scope in enumerate(scopes):
-        for node in ast.walk(scope):
+        for node in walk(scope):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -390,7 +391,7 @@ def is_set_before(context: Context, node: ast.expr, call: ast.Call) -> bool:
 
 
 def _first_name(call: ast.Call) -> ast.Name | None:
-    return next((node for node in ast.walk(call.func) if isinstance(node, ast.Name)), None)
+    return next((node for node in walk(call.func) if isinstance(node, ast.Name)), None)
 
 
 def _is_self(context: Context, root: ast.Name) -> bool:
@@ -425,7 +426,7 @@ def _attribute_set_before(context: Context, node: ast.expr, call: ast.Call) -> b
     owner = context.inference.owner(call)
     if owner is not start:
         return True
-    for part in ast.walk(owner):
+    for part in walk(owner):
         if (
             isinstance(part, ast.Attribute)
             and isinstance(part.ctx, ast.Store)
@@ -462,7 +463,7 @@ def fix_for(context: Context, node: cst.Call, load: Load, choice: Choice) -> Fix
     if not choice.text:
         return None
     edit: Edit | None
-    if load.given is not None and any(part is load.given for part in ast.walk(load.call)):
+    if load.given is not None and any(part is load.given for part in walk(load.call)):
         edit = rewrite.replace(context, load.given, choice.text) if context.editable(load.given) else None
     else:
         edit = rewrite.add_keyword(context, node, load.keyword, choice.text)
@@ -485,7 +486,7 @@ def rank_device_for(context: Context, load: Load) -> str | None:
     scope = context.inference.owner(load.call)
     texts = {
         text
-        for node in ast.walk(scope)
+        for node in walk(scope)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
         for text in [_device_argument(context, node, load)]
         if text is not None

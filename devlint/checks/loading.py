@@ -14,6 +14,7 @@ from typing import Any
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
+from devlint.syntax.trees import walk
 
 NAMES = frozenset({"load", "load_state_dict_from_url", "load_url", "load_from_checkpoint"})
 """The last parts of the names of what loads: a file without any of them has no load."""
@@ -118,7 +119,7 @@ def _helper_load(context: Context, call: ast.Call, depth: int) -> Load | None:
     function = context.value_of(call.func).node
     if not isinstance(function, _FUNCTIONS) or function.decorator_list:
         return None
-    for inner in ast.walk(function):
+    for inner in walk(function):
         if not isinstance(inner, ast.Call) or context.inference.owner(inner) is not function:
             continue
         found = _opens(context, function, inner, depth)
@@ -155,7 +156,7 @@ def _opens(
     parameters = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     rebound = any(
         isinstance(node, ast.Name) and node.id == load.given.id and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(function)
+        for node in walk(function)
     )
     return (load.name, load.given.id, load.way) if load.given.id in parameters and not rebound else None
 
@@ -163,7 +164,7 @@ def _opens(
 def _touched(function: ast.AST, star: ast.expr | None) -> bool:
     """Whether the `**` dictionary is used for anything but handing it on: it may be filled."""
     assert isinstance(star, ast.Name)
-    return sum(isinstance(node, ast.Name) and node.id == star.id for node in ast.walk(function)) != 1
+    return sum(isinstance(node, ast.Name) and node.id == star.id for node in walk(function)) != 1
 
 
 def _position(
@@ -191,7 +192,7 @@ def is_nowhere(load: Load) -> bool:
 def calls_of(context: Context) -> Iterator[Load]:
     """The loads of a file, those of a helper's callers included."""
     carriers = _carriers(context.tree)
-    for node in ast.walk(context.tree):
+    for node in walk(context.tree):
         if isinstance(node, ast.Call) and _last(node.func) in carriers:
             load = load_of(context, node)
             if load is not None:
@@ -203,7 +204,7 @@ def _carriers(tree: ast.Module) -> set[str]:
     that do. Asking the inference of every other call would cost more than all the rest."""
     found = set(NAMES)
     functions: list[tuple[str, set[str]]] = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.update(a.asname for a in node.names if a.asname and a.name.rsplit(".", 1)[-1] in NAMES)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
@@ -218,7 +219,7 @@ def _carriers(tree: ast.Module) -> set[str]:
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    return {_last(part) for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)}
+    return {_last(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
 
 
 def _last(node: ast.AST) -> str:

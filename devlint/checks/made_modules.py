@@ -9,6 +9,7 @@ from enum import Enum
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
+from devlint.syntax.trees import walk
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SAME = frozenset({"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "apply", "xpu", "to_empty"})
@@ -65,7 +66,7 @@ class Maker:
     def _name(self, node: ast.Name, method: ast.AST) -> Made:
         """A local name: what all its assignments make, if the name is handed to nothing else."""
         sources: list[ast.expr] = []
-        for part in ast.walk(method):
+        for part in walk(method):
             if isinstance(part, ast.Name) and part.id == node.id:
                 if isinstance(part.ctx, ast.Store):
                     source = self._assigned(part)
@@ -74,7 +75,7 @@ class Maker:
                     sources.append(source)
                 elif part is not node and self._is_handed_on(part):
                     return Made.OTHER
-        if not sources or any(node in ast.walk(source) for source in sources):
+        if not sources or any(node in walk(source) for source in sources):
             return Made.OTHER
         return joined(
             [self.made(source, method) for source in sources if not isinstance(source, ast.Name)] or [Made.OTHER]
@@ -154,12 +155,12 @@ class Maker:
 
     def _inside(self, node: ast.expr, method: ast.AST) -> bool:
         """A module inside of an argument: `OrderedDict([("a", nn.Linear(1, 1))])`, `block(nn.Linear(1, 1))`."""
-        calls = (part for part in ast.walk(node) if isinstance(part, ast.Call) and part is not node)
+        calls = (part for part in walk(node) if isinstance(part, ast.Call) and part is not node)
         return any(self._call(part, method) in STATEFUL for part in calls)
 
     def _returned(self, function: ast.FunctionDef) -> Made:
         """What a function of the file makes: all its returns, if each makes its value anew."""
-        returns = [part.value for part in ast.walk(function) if isinstance(part, ast.Return) and part.value is not None]
+        returns = [part.value for part in walk(function) if isinstance(part, ast.Return) and part.value is not None]
         if not returns or function in self._running:
             return Made.OTHER
         self._running.add(function)
@@ -178,7 +179,7 @@ class Maker:
     def _has_state(self, node: ast.ClassDef) -> bool:
         for base in self.context.inference.classes.lineage(node):
             if isinstance(base, ast.ClassDef):
-                if any(self._adds_state(part, method) for method in methods(base) for part in ast.walk(method)):
+                if any(self._adds_state(part, method) for method in methods(base) for part in walk(method)):
                     return True
             elif base is not None:
                 row = self.context.inference.facts.cls(base)

@@ -12,6 +12,7 @@ from devlint.checks.loading import is_nowhere, load_of
 from devlint.finding import Fix, Group, RuleInfo
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _ITEMS = frozenset({"get", "pop"})
 _ERROR = "`TypeError: load_state_dict() got an unexpected keyword argument 'map_location'`"
@@ -30,7 +31,7 @@ class MisplacedMapLocation(Rule):
 
     def suspects(self) -> bool:
         follower: Follower | None = None
-        for node in ast.walk(self.context.tree):
+        for node in walk(self.context.tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             named = any(keyword.arg == "map_location" for keyword in node.keywords)
@@ -107,9 +108,9 @@ class MisplacedMapLocation(Rule):
 
     def _same_there(self, place: ast.AST, call: ast.Call, load: ast.Call) -> bool:
         """Whether the place reads the same at the load: it stands in the same call, or all its names hold before."""
-        if any(part is load for part in ast.walk(call)):
-            return not any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in ast.walk(place))
-        for part in ast.walk(place):
+        if any(part is load for part in walk(call)):
+            return not any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in walk(place))
+        for part in walk(place):
             if isinstance(part, ast.Call | ast.NamedExpr | ast.Await | ast.Yield):
                 return False
             if isinstance(part, ast.Name) and not self._settled_before(part, load):

@@ -10,6 +10,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import Value
+from devlint.syntax.trees import walk
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -65,7 +66,7 @@ def stores(class_: ast.ClassDef) -> dict[str, list[Store]]:
     found: dict[str, list[Store]] = {}
     for method in methods(class_):
         own = self_name(method)
-        for statement in ast.walk(method):
+        for statement in walk(method):
             if not isinstance(statement, ast.stmt):
                 continue
             for target in _targets(statement):
@@ -80,7 +81,7 @@ def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
     for field in ("targets", "target", "items"):
         held = getattr(statement, field, None)
         for part in held if isinstance(held, list) else [held]:
-            for node in ast.walk(part) if isinstance(part, ast.AST) else ():
+            for node in walk(part) if isinstance(part, ast.AST) else ():
                 if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                     yield node
 
@@ -99,7 +100,7 @@ def registered(context: Context, class_: ast.ClassDef) -> frozenset[str] | None:
             found |= _TORCH_NAMES
         if not isinstance(base, ast.ClassDef):
             continue
-        for node in ast.walk(base):
+        for node in walk(base):
             if not isinstance(node, ast.Call):
                 continue
             last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -176,12 +177,12 @@ def only_source(context: Context, name: ast.Name) -> ast.expr | None:
     owner = context.inference.owner(name)
     bound = [
         node
-        for node in ast.walk(owner)
+        for node in walk(owner)
         if isinstance(node, ast.Name) and node.id == name.id and not isinstance(node.ctx, ast.Load)
     ]
     arguments = getattr(owner, "args", None)
     if len(bound) != 1 or (
-        arguments is not None and any(isinstance(a, ast.arg) and a.arg == name.id for a in ast.walk(arguments))
+        arguments is not None and any(isinstance(a, ast.arg) and a.arg == name.id for a in walk(arguments))
     ):
         return None
     above = context.inference.parents.get(bound[0])

@@ -9,6 +9,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.mismatch import same_place
 from devlint.placement.values import Place
+from devlint.syntax.trees import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
     for argument in [*positional, *arguments.kwonlyargs]:
         if argument.annotation is not None and any(
             (isinstance(part, ast.Constant) and part.value is None) or getattr(part, "id", "") in ("Optional", "Union")
-            for part in ast.walk(argument.annotation)
+            for part in walk(argument.annotation)
         ):
             found.add(argument)
     return found
@@ -90,8 +91,7 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
 
 def _rebound(owner: ast.AST, name: str) -> bool:
     return any(
-        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load)
-        for part in ast.walk(owner)
+        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load) for part in walk(owner)
     )
 
 
@@ -99,13 +99,11 @@ def _holds_at(context: Context, owner: ast.AST, stored: ast.Name, at: ast.AST) -
     """Whether a local bound at `stored`, and nowhere else, is bound whenever `at` runs."""
     stores = [
         part
-        for part in ast.walk(owner)
+        for part in walk(owner)
         if isinstance(part, ast.Name) and part.id == stored.id and not isinstance(part.ctx, ast.Load)
     ]
     arguments = getattr(owner, "args", None)
-    if len(stores) != 1 or (
-        arguments and any(a.arg == stored.id for a in ast.walk(arguments) if isinstance(a, ast.arg))
-    ):
+    if len(stores) != 1 or (arguments and any(a.arg == stored.id for a in walk(arguments) if isinstance(a, ast.arg))):
         return False
     statement: ast.AST = stored
     for above in context.inference.ancestors(stored):
@@ -140,7 +138,7 @@ def _readable(context: Context, text: str, at: ast.AST) -> bool:
     root = text.split(".")[0]
     owner = context.inference.owner(at)
     arguments = getattr(owner, "args", None)
-    if arguments is not None and any(a.arg == root for a in ast.walk(arguments) if isinstance(a, ast.arg)):
+    if arguments is not None and any(a.arg == root for a in walk(arguments) if isinstance(a, ast.arg)):
         return True
     scope = context.names.scope_of.get(owner)
     if scope is None:

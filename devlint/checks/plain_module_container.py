@@ -15,6 +15,7 @@ from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.screen import All, Keeps, Mentions
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MAPPINGS = (ast.Dict, ast.DictComp)
@@ -95,7 +96,7 @@ class PlainModuleContainer(Rule):
 
     @cached_property
     def _faults(self) -> dict[ast.ClassDef, list[_Kept]]:
-        classes = (node for node in ast.walk(self.context.tree) if isinstance(node, ast.ClassDef))
+        classes = (node for node in walk(self.context.tree) if isinstance(node, ast.ClassDef))
         return {node: faults for node in classes if (faults := self._faults_of(node))}
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
@@ -121,11 +122,11 @@ class PlainModuleContainer(Rule):
         found: dict[str, list[_Kept | None]] = {}
         for method in methods(class_):
             own = self_of(method)
-            for part in ast.walk(method):
+            for part in walk(method):
                 if not isinstance(part, ast.Assign | ast.AnnAssign):
                     continue
                 for target, value in _pairs(part):
-                    for inner in ast.walk(target):
+                    for inner in walk(target):
                         if (
                             isinstance(inner, ast.Attribute)
                             and isinstance(inner.ctx, ast.Store)
@@ -171,7 +172,7 @@ class PlainModuleContainer(Rule):
         """The container that a local name is bound to, once, and that goes nowhere else than to the attribute."""
         bound: ast.expr | None = None
         parents = self.context.inference.parents
-        for part in ast.walk(method):
+        for part in walk(method):
             if not (isinstance(part, ast.Name) and part.id == name.id) or part is name:
                 continue
             above = parents.get(part)
@@ -198,14 +199,14 @@ class PlainModuleContainer(Rule):
         for value in (kept.local or kept.value,):
             self._elements_of(value, kept, kept.method)
         if kept.local is not None and isinstance(kept.value, ast.Name):
-            for part in ast.walk(kept.method):
+            for part in walk(kept.method):
                 if isinstance(part, ast.Name) and part.id == kept.value.id and part is not kept.value:
                     self._use(part, kept, kept.method)
             kept.read = False
         for method in methods(class_):
             own = self_of(method)
             mentioned = False
-            for part in ast.walk(method):
+            for part in walk(method):
                 if (
                     isinstance(part, ast.Attribute)
                     and part.attr == kept.name
@@ -364,7 +365,7 @@ class PlainModuleContainer(Rule):
         parents = self.context.inference.parents
         reads = [
             parents.get(part)
-            for part in ast.walk(class_)
+            for part in walk(class_)
             if isinstance(part, ast.Attribute) and part.attr == kept.name and isinstance(part.ctx, ast.Load)
         ]
         return all(
@@ -443,7 +444,7 @@ class PlainModuleContainer(Rule):
             owner = self.context.inference.owner(key)
             sources = [
                 part.value
-                for part in ast.walk(owner)
+                for part in walk(owner)
                 if isinstance(part, ast.Assign) and any(path_of(target) == key.id for target in part.targets)
             ]
             return any(isinstance(s, ast.Tuple | ast.List) or self._names_no_text(s) for s in sources if s is not key)
@@ -468,7 +469,7 @@ class PlainModuleContainer(Rule):
         """Whether the assignment stands where Module.__init__ has not run."""
         if kept.method.name != "__init__":
             return False
-        for part in ast.walk(kept.method):
+        for part in walk(kept.method):
             if (
                 isinstance(part, ast.Call)
                 and isinstance(part.func, ast.Attribute)
@@ -537,7 +538,7 @@ def _names_it(node: ast.AST | None) -> bool:
 
 def _registers(method: ast.AST, own: str | None, kept: _Kept) -> bool:
     """Whether a method registers modules by itself: `self.add_module(...)`, `setattr(self, ...)`."""
-    for part in ast.walk(method):
+    for part in walk(method):
         if isinstance(part, ast.Call):
             last = _last(part.func)
             if any(isinstance(argument, ast.Constant) and argument.value is None for argument in part.args):
@@ -556,7 +557,7 @@ def _names(statement: ast.stmt) -> set[str]:
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, ast.Assign):
-        return {part.id for target in statement.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+        return {part.id for target in statement.targets for part in walk(target) if isinstance(part, ast.Name)}
     if isinstance(statement, ast.AnnAssign) and statement.value is not None and isinstance(statement.target, ast.Name):
         return {statement.target.id}
     return set()

@@ -31,6 +31,7 @@ from devlint.placement.evaluate import path_of
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 _EQUALS = re.compile(r"\s*=[ \t]*(?:\\\r?\n[ \t]*)?")
 _SIZES = frozenset({"size", "shape", "numel", "len", "ndim", "dim", "nelement"})
@@ -140,7 +141,7 @@ class PlainTensorAttribute(Rule):
                 set_there = {
                     node.attr
                     for statement in above.body
-                    for node in ast.walk(statement)
+                    for node in walk(statement)
                     if isinstance(node, ast.Attribute)
                     and isinstance(node.ctx, ast.Store)
                     and path_of(node.value) == own
@@ -251,7 +252,7 @@ class PlainTensorAttribute(Rule):
                     continue
                 if not isinstance(statement, (*METHODS, ast.ClassDef)) and any(
                     isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-                    for node in ast.walk(statement)
+                    for node in walk(statement)
                 ):
                     return True
         return False
@@ -268,7 +269,7 @@ def _reads(class_: ast.ClassDef, name: str) -> list[ast.expr]:
     return [
         node
         for method in methods(class_)
-        for node in ast.walk(method)
+        for node in walk(method)
         if isinstance(node, ast.Attribute)
         and node.attr == name
         and isinstance(node.ctx, ast.Load)
@@ -280,7 +281,7 @@ def _read_in(method: Method) -> set[str]:
     own = self_name(method)
     return {
         node.attr
-        for node in ast.walk(method)
+        for node in walk(method)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and path_of(node.value) == own
     }
 
@@ -292,7 +293,7 @@ def _called_in(class_: ast.ClassDef, name: str) -> set[str]:
     stack = [name]
     while stack:
         method = by_name.get(stack.pop())
-        for node in ast.walk(method) if method is not None else ():
+        for node in walk(method) if method is not None else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method is not None:
                 called = node.func.attr
                 if path_of(node.func.value) == self_name(method) and called not in found:
@@ -308,27 +309,27 @@ def _moves_at_use(class_: ast.ClassDef, name: str) -> bool:
         isinstance(node, ast.Attribute)
         and node.attr in moves
         and isinstance(node.value, ast.Attribute | ast.Subscript)
-        and any(isinstance(part, ast.Attribute) and part.attr == name for part in ast.walk(node.value))
-        for node in ast.walk(class_)
+        and any(isinstance(part, ast.Attribute) and part.attr == name for part in walk(node.value))
+        for node in walk(class_)
     )
 
 
 def _asks_device(test: ast.expr) -> bool:
     return any(
         "device" in word or "cuda" in word
-        for node in ast.walk(test)
+        for node in walk(test)
         for word in (getattr(node, "attr", ""), getattr(node, "id", ""))
     )
 
 
 def _compares_size(test: ast.expr, own: str, name: str, set_there: set[str]) -> bool:
     """Whether a comparison looks at the size of the attribute, or at an attribute that is set beside it."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if not isinstance(node, ast.Compare) or isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
             continue
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.Attribute) and path_of(part.value) == own:
-                words = {getattr(other, "attr", getattr(other, "id", "")) for other in ast.walk(node)}
+                words = {getattr(other, "attr", getattr(other, "id", "")) for other in walk(node)}
                 sized = part.attr == name and bool(words & _SIZES)
                 if sized or (part.attr != name and part.attr in set_there):
                     return True

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.values import Value
+from devlint.syntax.trees import walk
 
 _FROM_DATA = frozenset({"tensor", "as_tensor", "scalar_tensor", "asarray"})
 _SHAPES = frozenset(
@@ -95,9 +96,9 @@ def _used_as_several(context: Context, name: ast.Name) -> bool:
             return True
         for argument in [*positional, *arguments.kwonlyargs]:
             if argument.arg == name.id and argument.annotation is not None:
-                words = {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(argument.annotation)}
+                words = {getattr(n, "id", getattr(n, "attr", "")) for n in walk(argument.annotation)}
                 return bool(words & _MANY) and not words & {"float", "int"} - _inside(argument.annotation)
-    for node in ast.walk(owner):
+    for node in walk(owner):
         if not (isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load)):
             continue
         above = context.inference.parents.get(node)
@@ -118,5 +119,5 @@ def _inside(annotation: ast.expr) -> set[str]:
             return set()
         if outer == "Optional":
             return _inside(annotation.slice)
-        return {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(annotation.slice)}
+        return {getattr(n, "id", getattr(n, "attr", "")) for n in walk(annotation.slice)}
     return set()

@@ -20,6 +20,7 @@ from devlint.placement.evaluate import path_of
 from devlint.placement.mismatch import same_place
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
+from devlint.syntax.trees import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class StaleSelfDevice(Rule):
     def _meeting(self, method: Method, call: ast.Call, device: ast.Attribute) -> Iterator[_Stale]:
         """The first operation in which what the factory makes meets the method's input."""
         context = self.context
-        name = context.name_of(call.func)
+        name = context.name_of(_factory(call).func)
         row = context.inference.facts.call(name) if name is not None else None
         makes = row is not None and row.get("returns") == v.TENSOR and row.get("place") in ("factory", "like")
         if row is None or not makes or row.get("data"):
@@ -100,7 +101,7 @@ class StaleSelfDevice(Rule):
         stored = context.text(stale.device)
         other = " ".join(context.text(stale.other[0]).split())
         other = other if len(other) <= 30 else other[:27] + "..."
-        made = short(context.name_of(node.func) or "")
+        made = short(context.name_of(_factory(stale.call).func) or "")
         fix, no_fix = self._fix(stale)
         self.report(
             rewrite.attribute_span(context, stale.device),
@@ -139,7 +140,7 @@ def _reads(context: Context, statement: ast.Assign) -> list[ast.Name]:
     target = statement.targets[0]
     assert isinstance(target, ast.Name)
     found = []
-    for node in ast.walk(context.inference.owner(statement)):
+    for node in walk(context.inference.owner(statement)):
         if isinstance(node, ast.Name) and node.id == target.id and node is not target:
             if not isinstance(node.ctx, ast.Load):
                 return []
@@ -148,11 +149,22 @@ def _reads(context: Context, statement: ast.Assign) -> list[ast.Name]:
 
 
 def _told(method: Method, stored: set[str]) -> Iterator[tuple[ast.Call, ast.Attribute]]:
-    """The calls that are given `device=self.NAME`."""
+    """The calls that are given `device=self.NAME`, and those of `.to(self.NAME)` on what a call has just made."""
     own = self_name(method)
-    for node in ast.walk(method):
-        for keyword in node.keywords if isinstance(node, ast.Call) else ():
-            value = keyword.value
-            stale = isinstance(value, ast.Attribute) and path_of(value.value) == own and value.attr in stored
-            if keyword.arg == "device" and stale and isinstance(value, ast.Attribute) and isinstance(node, ast.Call):
-                yield node, value
+    for node in walk(method):
+        if not isinstance(node, ast.Call):
+            continue
+        devices = [keyword.value for keyword in node.keywords if keyword.arg == "device"]
+        if _factory(node) is not node:
+            devices += node.args[:1]
+        for device in devices:
+            if isinstance(device, ast.Attribute) and path_of(device.value) == own and device.attr in stored:
+                yield node, device
+
+
+def _factory(call: ast.Call) -> ast.Call:
+    """The call that made what `call` gives: itself, or what its `.to()` stands behind."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "to" and isinstance(function.value, ast.Call):
+        return function.value
+    return call

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.values import Place, Value
+from devlint.syntax.trees import walk
 
 
 def reads_after(context: Context, statement: ast.AST, receiver: ast.AST) -> list[ast.Name]:
@@ -41,7 +42,7 @@ def reads_after(context: Context, statement: ast.AST, receiver: ast.AST) -> list
 
 def _binds(loop: ast.AST, name: str) -> bool:
     return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(loop)
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in walk(loop)
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
+from devlint.syntax.trees import walk
 
 if TYPE_CHECKING:
     from devlint.placement.infer import Inference
@@ -146,7 +147,7 @@ class Classes:
                 if not isinstance(method, _FUNCTIONS) or not method.args.args:
                     continue
                 first = method.args.args[0].arg
-                for part in ast.walk(method):
+                for part in walk(method):
                     if (
                         isinstance(part, ast.Attribute)
                         and isinstance(part.ctx, ast.Store)

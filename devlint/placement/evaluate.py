@@ -11,6 +11,7 @@ from devlint.placement import calls
 from devlint.placement import values as v
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, Origin, Place, Value
+from devlint.syntax.trees import children
 
 if TYPE_CHECKING:
     from devlint.placement.evidence import Evidence
@@ -70,7 +71,7 @@ class Evaluator:
             return ANYTHING
         method = _DISPATCH.get(type(node).__name__)
         if method is None:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 if isinstance(child, ast.expr):
                     self.value(child)
             result = self.unknown(node)

@@ -12,6 +12,7 @@ from devlint.placement import values as v
 from devlint.placement.evaluate import Evaluator, path_of
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, Value
+from devlint.syntax.trees import walk
 
 if TYPE_CHECKING:
     from devlint.placement.evidence import Evidence
@@ -172,7 +173,7 @@ class Flow:
         exhaustive = False
         for case in node.cases:
             evaluator.state = before.copy()
-            for part in ast.walk(case.pattern):
+            for part in walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
                 if isinstance(name, str):
                     evaluator.state.bind(name, evaluator.unknown(part))

@@ -19,6 +19,7 @@ from devlint.placement.flow import Flow
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
 from devlint.syntax.names import Names
+from devlint.syntax.trees import children, walk
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -54,25 +55,28 @@ class Inference:
 
     def owner(self, node: ast.AST) -> ast.AST:
         """The function in which node is evaluated, or the module."""
-        parents = self.parents
-        child, above = node, parents.get(node)
-        while above is not None:
-            if isinstance(above, FUNCTIONS) and child in above.body:
-                return above
-            child, above = above, parents.get(above)
-        return self.tree
+        return self._tree[1].get(node, self.tree)
 
-    @cached_property
+    @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Each node's parent."""
-        found: dict[ast.AST, ast.AST] = {}
-        stack: list[ast.AST] = [self.tree]
+        return self._tree[0]
+
+    @cached_property
+    def _tree(self) -> tuple[dict[ast.AST, ast.AST], dict[ast.AST, ast.AST]]:
+        """Each node's parent, and the function around it; decorators, defaults and annotations belong outside."""
+        parents: dict[ast.AST, ast.AST] = {}
+        owners: dict[ast.AST, ast.AST] = {}
+        stack: list[tuple[ast.AST, ast.AST]] = [(self.tree, self.tree)]
         while stack:
-            node = stack.pop()
-            for child in ast.iter_child_nodes(node):
-                found[child] = node
-                stack.append(child)
-        return found
+            node, owner = stack.pop()
+            inside = set(node.body) if isinstance(node, FUNCTIONS) else ()
+            for child in children(node):
+                parents[child] = node
+                around = node if child in inside else owner
+                owners[child] = around
+                stack.append((child, around))
+        return parents, owners
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around node, from the nearest to the module."""
@@ -116,7 +120,7 @@ class Inference:
         """The arguments of a function with what is believed of them on entry, its uses taken into account."""
         if isinstance(owner, FUNCTIONS):
             run, entry = self.run(owner), self._entry(owner)
-            for argument in ast.walk(owner.args):
+            for argument in walk(owner.args):
                 if isinstance(argument, ast.arg) and argument.arg in entry.names:
                     yield argument, run.resolved(entry.names[argument.arg])
 
@@ -126,7 +130,7 @@ class Inference:
     def default(self) -> Place:
         """Where factories put tensors in this file: the CPU, unless it sets a default device somewhere."""
         setters = {"set_default_device", "set_default_tensor_type"}
-        for node in ast.walk(self.tree):
+        for node in self.parents:
             name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
             if name in setters:
                 return NOWHERE_KNOWN
@@ -291,10 +295,15 @@ class Inference:
         return found
 
     @cached_property
+    def _generators(self) -> set[ast.AST]:
+        """The functions that yield."""
+        return {self.owner(node) for node in self.parents if isinstance(node, ast.Yield | ast.YieldFrom)}
+
+    @cached_property
     def _calls(self) -> dict[str, list[ast.Call]]:
         """The calls of the file by the last part of what they call."""
         found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.parents:
             if isinstance(node, ast.Call):
                 found.setdefault(_last(node.func), []).append(node)
         return found
@@ -302,9 +311,7 @@ class Inference:
     def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
         """What calling a function of the same file gives: its annotation, or what it returns, where that is fixed."""
         function = callee.node
-        if not isinstance(function, ast.FunctionDef) or any(
-            isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(function)
-        ):
+        if not isinstance(function, ast.FunctionDef) or function in self._generators:
             return evaluator.unknown(node)
         result = v.join_all(self.run(function).returned) if function not in self._running else ANYTHING
         if result.kind == v.UNKNOWN and function.returns is not None:
@@ -420,7 +427,7 @@ def _more_may_meet(evaluator: Evaluator, node: ast.expr) -> bool:
         parts: list[ast.expr] = [*node.args, *(keyword.value for keyword in node.keywords)]
         parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
     else:
-        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        parts = [child for child in children(node) if isinstance(child, ast.expr)]
     return any(evaluator.values.get(part, ANYTHING).kind == v.UNKNOWN for part in parts)
 
 

@@ -10,6 +10,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from devlint.syntax.trees import children
+
 Scoped: TypeAlias = (
     ast.Module
     | ast.FunctionDef
@@ -114,7 +116,7 @@ class Names:
                     target = target.parent
                 stack += [(node.target, target), (node.value, scope)]
             else:
-                for child in ast.iter_child_nodes(node):
+                for child in children(node):
                     stack.append((child, scope))
 
     @staticmethod

@@ -13,6 +13,10 @@ from devlint.syntax.lazy import cst
 STACK_BYTES = 64 * 1024 * 1024
 """LibCST's native parser recurses on the C stack; on one of 1 MiB it dies at 190 nested calls. Reserved, not used."""
 
+_STACK_PER_BYTE = 100 if sys.version_info < (3, 11) else 0
+"""Python 3.10's own parser follows a chain of any length, at about 150 bytes of stack for each `.a`, and dies at the
+end of the stack; later ones count, and raise."""
+
 RECURSION = 20_000
 """Python frames, for trees as deep as the screen lets through; about eight frames a level."""
 
@@ -31,8 +35,11 @@ class Refused(Exception):
         self.row = row
 
 
-def on_large_stack(work: Callable[[], T]) -> T:
-    """Run work in a thread whose stack stands the screen's limits, and hand its result or exception over."""
+def on_large_stack(work: Callable[[], T], size: int = 0) -> T:
+    """Run work in a thread whose stack stands the screen's limits, and hand its result or exception over.
+
+    `size` is that of the text which is parsed in it, in bytes.
+    """
     outcome: list[T] = []
     failure: list[BaseException] = []
 
@@ -45,7 +52,7 @@ def on_large_stack(work: Callable[[], T]) -> T:
     # A daemon: Ctrl-C in the caller's thread ends the process, whatever this one is at.
     thread = threading.Thread(target=run, name="devlint", daemon=True)
     with _lock:
-        old = threading.stack_size(STACK_BYTES)
+        old = threading.stack_size(STACK_BYTES + size * _STACK_PER_BYTE)
         try:
             thread.start()
         finally:
