@@ -24,8 +24,11 @@ _CPU = torch.device("cpu")
 def call(machine: Machine, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make the call, judged operator by operator. Raises the error that torch raises on such a machine."""
     machine.start()
-    with Judge(machine):
-        return func(*args, **kwargs)
+    try:
+        with Judge(machine):
+            return func(*args, **kwargs)
+    except RuntimeError as error:
+        raise error.with_traceback(None) from None  # the way through the judging tells a user nothing
 
 
 def checked(machine: Machine, common: torch.device, place: torch.device, argument: str, name: str) -> RuntimeError:
