@@ -44,12 +44,12 @@ def check_bytes(data: bytes, path: str, config: Config, tree: ast.Module | None 
     """Check one file. `tree` is its `ast`, where the caller has it already."""
     if b"torch" not in data:
         return Report(path, ())
-    return on_large_stack(lambda: _check_bytes(data, path, config, tree))
+    return on_large_stack(lambda: _check_bytes(data, path, config, tree), min(len(data), screen.MAX_BYTES))
 
 
 def check_text(source: Source, config: Config, tree: ast.Module | None = None, *, noqa: bool = True) -> Report:
     """Check a decoded file. Without `noqa`, comments silence nothing: flake8 looks for them itself."""
-    return on_large_stack(lambda: _check_text(source, config, tree, noqa))
+    return on_large_stack(lambda: _check_text(source, config, tree, noqa), min(len(source.text), screen.MAX_BYTES))
 
 
 def fix_bytes(data: bytes, path: str, config: Config) -> FixResult:
@@ -60,7 +60,7 @@ def fix_bytes(data: bytes, path: str, config: Config) -> FixResult:
     """
     if b"torch" not in data:
         return FixResult(Report(path, ()), (), data, data)
-    return on_large_stack(lambda: _fix_bytes(data, path, config))
+    return on_large_stack(lambda: _fix_bytes(data, path, config), min(len(data), screen.MAX_BYTES))
 
 
 # --- checking, on a large stack -------------------------------------------------------------------------------------

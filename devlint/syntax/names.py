@@ -84,10 +84,10 @@ class Names:
         if not isinstance(node, ast.Name) or node not in self.homes:
             return frozenset()
         scope = self.homes[node].defining(node.id)
-        if scope is None or node.id in scope.bound:
+        if scope is None or not all(map(_deletes, scope.bound.get(node.id, ()))):
             return frozenset()
         suffix = "".join(f".{part}" for part in reversed(tail))
-        return frozenset(name + suffix for name in scope.imports[node.id])
+        return frozenset(name + suffix for name in scope.imports.get(node.id, ()))
 
     def name_of(self, node: ast.AST) -> str | None:
         """The one imported name that node stands for, or None."""
@@ -173,3 +173,8 @@ class Names:
                 scope.outer[name] = isinstance(node, ast.Global)
                 if isinstance(node, ast.Global):
                     self.module.bound.setdefault(name, []).append(node)
+
+
+def _deletes(binding: ast.AST) -> bool:
+    """`del x` makes x a name of its scope, and gives it no other value."""
+    return isinstance(binding, ast.Name) and isinstance(binding.ctx, ast.Del)

@@ -251,6 +251,8 @@ def _if(left: Any, right: ast.If) -> Iterator[Pair]:
 def _else(left: Any, right: list[Any]) -> Iterator[Pair]:
     if left is not None:
         yield from _block(left.body, right)
+    elif right:
+        raise ValueError("a branch is missing")
 
 
 def _for(left: Any, right: Any) -> Iterator[Pair]:
