@@ -57,17 +57,37 @@ def factories() -> frozenset[str]:
 
 
 def _owners(context: Context) -> list[ast.AST]:
-    """The functions in which something is made or moved; only there can values come apart."""
-    inference = context.inference
-    names = (factories() | TRANSFERS) & context.seen.calls.keys()
-    found = {inference.owner(call) for name in names for call in context.seen.calls[name]}
-    found |= {
-        inference.owner(call)
-        for calls in context.seen.calls.values()
-        for call in calls
-        if any(keyword.arg == "return_tensors" for keyword in call.keywords)
-    }
-    return sorted(found, key=lambda node: getattr(node, "lineno", 0))
+    """The functions in which values can come apart; only these are followed.
+
+    Something is put on the CPU there, or a part of what a loop gives is moved, or a module that is made there could be
+    left behind, or a device is written out.
+    """
+    inference, calls = context.inference, context.seen.calls
+    made = [call for name in factories() & calls.keys() for call in calls[name] if not _says_where(call)]
+    every = (call for found in calls.values() for call in found)
+    made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
+    owners = {inference.owner(call) for call in made}
+    moves = [call for name in TRANSFERS & calls.keys() for call in calls[name]]
+    moving = {inference.owner(call) for call in moves} - owners
+    owners |= {inference.owner(call) for call in moves if any(isinstance(a, ast.Constant) for a in call.args)}
+    for node in inference.parents if moving else ():
+        unpacks = isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store)
+        if unpacks or (isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()):
+            owners |= {inference.owner(node)} & moving
+    return sorted(owners, key=lambda node: getattr(node, "lineno", 0))
+
+
+def _says_where(call: ast.Call) -> bool:
+    return any(keyword.arg == "device" and not _is_cpu(keyword.value) for keyword in call.keywords)
+
+
+def _is_cpu(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a name: `zeros` of `torch.zeros`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:

@@ -108,6 +108,7 @@ def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
 def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments) -> Value:
     if callee.kind == v.NAME:
         return _named_call(evaluator, node, callee, arguments)
+    _hand_over(evaluator, arguments)
     if callee.kind == v.CLASS:
         return evaluator.inference.instance(callee, node, evaluator.state)
     if callee.kind == v.FUNCTION:
@@ -154,7 +155,17 @@ def _named_call(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: 
         if result is not None:
             return result
     row = evaluator.facts.call(name)
-    return _by_row(evaluator, node, name, row, arguments) if row is not None else evaluator.unknown(node)
+    if row is not None:
+        return _by_row(evaluator, node, name, row, arguments)
+    _hand_over(evaluator, arguments)
+    return evaluator.unknown(node)
+
+
+def _hand_over(evaluator: Evaluator, arguments: Arguments) -> None:
+    """A module on the CPU that something unknown is given may be moved there."""
+    for _, value in arguments.all:
+        if value.is_module and evaluator.state.place_of(value).is_cpu:
+            evaluator.state.places.update(dict.fromkeys(value.ids, NOWHERE_KNOWN))
 
 
 def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
@@ -544,12 +555,17 @@ def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments:
         place = evaluator.inference.meet(evaluator, node, [*located, *tensors], row)
         return Value(kind=gives, place=place, ids=frozenset([node]), origin=_origin_of(tensors, place))
     evaluator.outputs.add(node)
-    fed = [(e.value if isinstance(e, ast.Starred) else e, value) for e, value in arguments.positional]
-    fed += [(keyword.value, evaluator.values[keyword.value]) for keyword in node.keywords]
     if place.known and not (evaluator.facts.cls(module.type) or {}).get("moves_inputs"):
-        tensors = [(e, value) for e, value in fed if value.is_tensor or value.kind == v.BATCH]
-        evaluator.feed(node, [(node.func, replace(module, place=place)), *tensors])
+        evaluator.feed(node, [(node.func, replace(module, place=place)), *_inputs(evaluator, node, arguments)])
     return evaluator.unknown(node, place=place if place.known else None)
+
+
+def _inputs(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> list[Operand]:
+    """What goes into a module whose forward is not known: its first argument, and batches; lengths and other later
+    arguments may belong on the host."""
+    found = [(e, value) for e, value in arguments.positional[:1] if value.is_tensor or value.kind == v.BATCH]
+    spread = [(keyword.value, evaluator.values[keyword.value]) for keyword in node.keywords if keyword.arg is None]
+    return found + [(expression, value) for expression, value in spread if value.kind == v.BATCH]
 
 
 def _gives(evaluator: Evaluator, module: Value) -> str:

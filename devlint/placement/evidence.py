@@ -45,6 +45,11 @@ class Evidence:
         for identity in ids:
             self._kinds.setdefault(identity, set()).add(kind)
 
+    @property
+    def found(self) -> bool:
+        """Whether any use proved anything."""
+        return bool(self._kinds) or not self._called.isdisjoint(self._moved)
+
     def kind(self, ids: Iterable[Hashable]) -> str:
         """What the uses of these definitions prove, or unknown."""
         kinds: set[str] = set()

@@ -97,7 +97,9 @@ class Inference:
         evidence = Evidence(self.facts, "torch_geometric" in self.packages)
         body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
         try:
-            for _ in range(2):
+            self._running[owner] = Flow(self, owner, evidence)
+            result = self._running[owner].run(body, self._entry(owner))
+            if evidence.found:
                 self._running[owner] = Flow(self, owner, evidence)
                 result = self._running[owner].run(body, self._entry(owner))
         finally:
