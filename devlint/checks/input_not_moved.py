@@ -8,6 +8,7 @@ from devlint.checks import rewrite
 from devlint.checks.apart import INPUT, defects, factories, shown
 from devlint.checks.base import Rule
 from devlint.checks.placing import device_expression
+from devlint.checks.taken import is_taken_from_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.calls import TRANSFERS
@@ -27,6 +28,10 @@ class InputNotMoved(Rule):
         self._found: dict[ast.AST, list[Mismatch]] = {}
         by_value: dict[object, list[Mismatch]] = {}
         for mismatch in defects(self.context, self.info.code):
+            if mismatch.device[1].is_module and is_taken_from_host(
+                self.context, mismatch.meeting.node, mismatch.host[0]
+            ):
+                continue
             ids = mismatch.host[1].ids
             by_value.setdefault(ids or mismatch.host[0], []).append(mismatch)
         for group in by_value.values():
