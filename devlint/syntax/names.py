@@ -29,6 +29,13 @@ _NAMED = (*_FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchStar, ast.Match
 SCOPED = (ast.Module, ast.Lambda, ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)
 
 
+_BINDING = frozenset(
+    [ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.Global, ast.Nonlocal]
+    + [ast.MatchStar, ast.MatchAs, ast.MatchMapping]
+)
+"""The nodes that bind a name other than by assignment."""
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """One scope: what its names are bound to."""
@@ -98,26 +105,27 @@ class Names:
         stack: list[tuple[ast.AST, Scope]] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
-            if isinstance(node, ast.Name):
+            kind = type(node)
+            if kind is ast.Name:
                 self.homes[node] = scope
-                if not isinstance(node.ctx, ast.Load):
-                    scope.bound.setdefault(node.id, []).append(node)
+                if type(node.ctx) is not ast.Load:  # type: ignore[attr-defined]
+                    scope.bound.setdefault(node.id, []).append(node)  # type: ignore[attr-defined]
                 continue
-            self._bind(node, scope)
+            if kind in _BINDING:
+                self._bind(node, scope)
             if isinstance(node, SCOPED):
                 self.homes[node] = scope
                 inner = self.module if isinstance(node, ast.Module) else Scope(node, scope)
                 self.scope_of[node] = inner
-                for child, place in self._split(node, scope, inner):
-                    stack.append((child, place))
+                pieces = self._split(node, scope, inner)
             elif isinstance(node, ast.NamedExpr):
                 target = scope
                 while isinstance(target.node, _COMPREHENSIONS) and target.parent is not None:
                     target = target.parent
-                stack += [(node.target, target), (node.value, scope)]
+                pieces = [(node.target, target), (node.value, scope)]
             else:
-                for child in children(node):
-                    stack.append((child, scope))
+                pieces = [(child, scope) for child in children(node)]
+            stack += pieces
 
     @staticmethod
     def _split(node: Scoped, outer: Scope, inner: Scope) -> list[tuple[ast.AST, Scope]]:
