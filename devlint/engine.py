@@ -103,19 +103,22 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
         return [_invalid(error, path)]
     except screen.TooComplex as error:
         return [_own("DEV902", f"{error}, not checked", path, error.row)]
-    wanted = [
-        rule
-        for rule in rules().values()
-        if any(config.enabled(rule.info.code, group) for group in rule.info.groups)
-        and any(sign.holds(seen) for sign in rule.screen)
-    ]
+    wanted: list[type[Rule]] = []
+    crashed: list[Finding] = []
+    for rule in rules().values():
+        if any(config.enabled(rule.info.code, group) for group in rule.info.groups):
+            try:
+                if any(sign.holds(seen) for sign in rule.screen):
+                    wanted.append(rule)
+            except Exception as error:
+                crashed.append(_crash(rule.info, 1, error, path))
     if not wanted:
-        return []
+        return crashed
     try:
         with deep_recursion():
-            return _run(wanted, source, tree, seen, config)
+            return [*_run(wanted, source, tree, seen, config), *crashed]
     except (RecursionError, MemoryError) as error:
-        return [_own("DEV902", f"not checked: {type(error).__name__} in the inference of its values", path)]
+        return [_own("DEV902", f"not checked: {type(error).__name__} in the inference of its values", path), *crashed]
 
 
 def _run(

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import hostile
 import pytest
+from programs import programs
 from support import CHECKOUT, environment
 
-from devlint import engine, rulebook, screen
+from devlint import engine, screen
 from devlint.checks import rules
 from devlint.checks.base import Rule
 from devlint.config import Config
@@ -126,15 +127,7 @@ match x:
 # --- the screen hides nothing -----------------------------------------------------------------------------------------
 
 
-def _corpus() -> dict[str, str]:
-    """Programs with faults of all built rules: the blocks of the rule book, the fixtures, the public cases."""
-    texts = {f"{page.code}:{block.row}": block.text for page in rulebook.pages() for block in page.blocks if block.kind}
-    for folder in (CHECKOUT / "fixtures", CHECKOUT.parent / "shared" / "cases"):
-        texts |= {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))}
-    return texts
-
-
-CORPUS = _corpus()
+CORPUS = programs()
 EVERYTHING = Config(select=("ALL",))
 
 

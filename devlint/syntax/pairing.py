@@ -68,16 +68,14 @@ def _call(left: Any, right: ast.Call) -> Iterator[Pair]:
 
 
 def _arguments(left: Iterable[Any], args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> Iterator[Pair]:
-    positional, named = iter(args), iter(keywords)
-    for argument in left:
-        if argument.star == "**" or argument.keyword is not None:
-            keyword = next(named)
-            yield argument, keyword
-            yield argument.value, keyword.value
-        else:
-            value = next(positional)
-            yield argument, value
-            yield argument.value, value.value if argument.star else value  # type: ignore[attr-defined]
+    arguments = list(left)
+    is_named = [argument.star == "**" or argument.keyword is not None for argument in arguments]
+    for argument, keyword in _zip([a for a, named in zip(arguments, is_named, strict=True) if named], keywords):
+        yield argument, keyword
+        yield argument.value, keyword.value
+    for argument, value in _zip([a for a, named in zip(arguments, is_named, strict=True) if not named], args):
+        yield argument, value
+        yield argument.value, value.value if argument.star else value
 
 
 def _subscript(left: Any, right: ast.Subscript) -> Iterator[Pair]:
