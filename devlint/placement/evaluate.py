@@ -120,7 +120,7 @@ class Evaluator:
             return self.state.names[path]
         result = self.attribute_of(base, node)
         if path is not None and result.kind != v.NAME and result.ids:
-            self.state.names[path] = result
+            self.state.put(path, result)
         return result
 
     def attribute_of(self, base: Value, node: ast.Attribute) -> Value:

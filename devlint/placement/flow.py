@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _TURNS = 4
 """A loop's body is followed until its state no longer changes; the lattice is flat, so few turns suffice."""
+_LOOPS = 3
+"""A loop in so many others is followed once, from a state in which nothing is known of what it binds: turns multiply."""
 
 
 class Flow:
@@ -162,15 +164,15 @@ class Flow:
         evaluator.state = before
         self.inference.narrow(evaluator, node.test, False)
         self.block(node.orelse)
-        evaluator.state.merge(after)
-        _choose(evaluator, node)
+        _choose(evaluator, node, evaluator.state.merge(after))
 
     def _Match(self, node: ast.Match) -> None:
         evaluator = self.evaluator
         evaluator.value(node.subject)
         before = evaluator.state
-        joined = State(dead=True)
+        joined = State(dead=True, stems=before.stems)
         exhaustive = False
+        changed: set[str] = set()
         for case in node.cases:
             evaluator.state = before.copy()
             for part in walk(case.pattern):
@@ -180,11 +182,11 @@ class Flow:
             evaluator.value(case.guard)
             exhaustive |= case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
             self.block(case.body)
-            joined.merge(evaluator.state)
+            changed.update(joined.merge(evaluator.state))
         if not exhaustive:
-            joined.merge(before)
+            changed.update(joined.merge(before))
         evaluator.state = joined
-        _choose(evaluator, node)
+        _choose(evaluator, node, changed)
 
     def _Try(self, node: ast.Try) -> None:
         evaluator = self.evaluator
@@ -195,14 +197,16 @@ class Flow:
         interrupted.merge(before)
         self.block(node.orelse)
         joined = evaluator.state
+        changed: set[str] = set()
         for handler in node.handlers:
             evaluator.state = interrupted.copy()
             evaluator.value(handler.type)
             if handler.name:
                 evaluator.state.bind(handler.name, evaluator.unknown(handler))
             self.block(handler.body)
-            joined.merge(evaluator.state)
+            changed.update(joined.merge(evaluator.state))
         evaluator.state = joined
+        _choose(evaluator, node, changed)
         if node.finalbody:
             dead, joined.dead = joined.dead, False
             self.block(node.finalbody)
@@ -249,9 +253,13 @@ class Flow:
         evaluator = self.evaluator
         entry = evaluator.state
         assert callable(head)
-        exits = State(dead=True)
-        for _ in range(_TURNS):
-            exits, continues = State(dead=True), State(dead=True)
+        exits = State(dead=True, stems=entry.stems)
+        turns = _TURNS
+        if len(self._loops) >= _LOOPS:
+            turns = 1
+            _forget_bound(evaluator, node)
+        for _ in range(turns):
+            exits, continues = State(dead=True, stems=entry.stems), State(dead=True, stems=entry.stems)
             self._loops.append((exits, continues))
             evaluator.state = entry.copy()
             head()
@@ -271,15 +279,26 @@ class Flow:
         evaluator.state.merge(exits)
 
 
+def _forget_bound(evaluator: Evaluator, loop: ast.AST) -> None:
+    """Know nothing of what a loop binds or moves."""
+    state = evaluator.state
+    for node in ast.walk(loop):
+        path = path_of(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        if path is not None and not isinstance(getattr(node, "ctx", None), ast.Load):
+            state.bind(path, evaluator.unknown("loop", loop, path))
+    state.places = dict.fromkeys(state.places, v.NOWHERE_KNOWN)
+
+
 def _as_load(target: ast.expr) -> ast.expr:
     """An augmented target is read before it is written."""
     return target
 
 
-def _choose(evaluator: Evaluator, node: ast.stmt) -> None:
+def _choose(evaluator: Evaluator, node: ast.stmt, changed: Iterable[str]) -> None:
     """A device or device string that two branches chose differently is one symbolic place from here on."""
     names = evaluator.state.names
-    for name, value in list(names.items()):
+    for name in changed:
+        value = names.get(name, ANYTHING)
         if value.kind in (v.DEVICE, v.TEXT) and value.alternatives and not value.place.known:
             names[name] = replace(value, place=v.Place(key=("choice", node, name), text=name))
 

@@ -21,17 +21,29 @@ class State:
     """Where a factory without `device=` puts its tensor."""
     dead: bool = False
     """Nothing reaches this point."""
+    stems: set[str] = field(default_factory=set)
+    """Paths of which an attribute was ever bound; shared by all copies, so that binding a plain name looks no further."""
 
     def copy(self) -> State:
-        return State(dict(self.names), dict(self.places), self.default, self.dead)
+        return State(dict(self.names), dict(self.places), self.default, self.dead, self.stems)
+
+    def put(self, path: str, value: Value) -> None:
+        """Set a path, with what is known of its attributes."""
+        self.names[path] = value
+        stem, dot, _ = path.rpartition(".")
+        while dot and stem not in self.stems:
+            self.stems.add(stem)
+            stem, dot, _ = stem.rpartition(".")
 
     def bind(self, path: str, value: Value) -> None:
         """Bind a path; what was known of its attributes is forgotten."""
         self.forget(path)
-        self.names[path] = value
+        self.put(path, value)
 
     def forget(self, path: str) -> None:
         self.names.pop(path, None)
+        if path not in self.stems:
+            return
         prefix = path + "."
         for name in [name for name in self.names if name.startswith(prefix)]:
             del self.names[name]
@@ -45,29 +57,32 @@ class State:
             return value.place if not found else NOWHERE_KNOWN
         return found[0] if all(place == found[0] for place in found) else NOWHERE_KNOWN
 
-    def merge(self, other: State) -> None:
-        """Become the join of this state and another."""
+    def merge(self, other: State) -> list[str]:
+        """Become the join of this state and another; returns the names of which the two differed.
+
+        A name that only one branch binds is read, if at all, after that branch; an attribute path is found anew.
+        """
         if other.dead:
-            return
+            return []
         if self.dead:
             self.names, self.places = dict(other.names), dict(other.places)
             self.default, self.dead = other.default, False
-            return
-        names = {}
-        for name, value in self.names.items():
-            second = other.names.get(name)
-            if second is not None:
-                names[name] = value if value is second else join(value, second)
-        # A name that only one branch binds is read, if at all, after that branch.
-        for name, value in self.names.items():
-            if name not in other.names and "." not in name:
-                names[name] = value
-        for name, value in other.names.items():
-            if name not in self.names and "." not in name:
-                names[name] = value
-        self.names = names
-        self.places = {
-            key: place if place == other.places.get(key) else NOWHERE_KNOWN for key, place in self.places.items()
-        } | {key: NOWHERE_KNOWN for key in other.places if key not in self.places}
+            return list(self.names)
+        names = self.names
+        changed = [name for name, value in other.names.items() if names.get(name) is not value]
+        for name in changed:
+            value = names.get(name)
+            if value is not None:
+                names[name] = join(value, other.names[name])
+            elif "." not in name:
+                names[name] = other.names[name]
+        for name in names.keys() - other.names.keys():
+            if "." in name:
+                del names[name]
+        if self.places != other.places:
+            for key in self.places.keys() | other.places.keys():
+                if self.places.get(key) != other.places.get(key):
+                    self.places[key] = NOWHERE_KNOWN
         if self.default != other.default:
             self.default = NOWHERE_KNOWN
+        return changed

@@ -48,6 +48,11 @@ TENSOR_KINDS = frozenset({TENSOR, PARAMETER, BUFFER})
 MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER, "pretrained", "lightning_module"})
 
 
+MAX_SIZE = 512
+"""Values in one value: of containers of containers, and of alternatives, that hold more, the contents are not known. A
+loop around `a = [a, b]` would have no end else, and comparing what 40 lines `a = (a, a)` make would not come to one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a tensor or module lives, or what a device value names.
@@ -123,6 +128,20 @@ class Value:
     dims: int | None = None
     alternatives: tuple[Value, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
+    size: int = field(default=1, init=False, compare=False, repr=False)
+    """How many values this one holds, itself included."""
+
+    def __post_init__(self) -> None:
+        if not (self.items or self.alternatives or self.keys or self.element is not None):
+            return
+        size = 1 + sum(value.size for value in self.items or ()) + sum(value.size for value in self.alternatives)
+        size += sum(value.size for value in self.keys.values()) if self.keys else 0
+        size += self.element.size if self.element is not None else 0
+        if size > MAX_SIZE:
+            for name, nothing in (("items", None), ("keys", None), ("element", None), ("alternatives", ())):
+                object.__setattr__(self, name, nothing)
+            size = 1
+        object.__setattr__(self, "size", size)
 
     @property
     def is_tensor(self) -> bool:
