@@ -78,11 +78,8 @@ def _owners(context: Context) -> list[ast.AST]:
 
 
 def _says_where(call: ast.Call) -> bool:
-    return any(keyword.arg == "device" and not _is_cpu(keyword.value) for keyword in call.keywords)
-
-
-def _is_cpu(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == "cpu"
+    """Whether a call takes its device from a variable; a device that is written out may not be that of the others."""
+    return any(keyword.arg == "device" and not isinstance(keyword.value, ast.Constant) for keyword in call.keywords)
 
 
 def last_name(node: ast.AST) -> str:
