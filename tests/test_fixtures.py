@@ -192,6 +192,7 @@ def test_runs_on_a_cpu(program: Program, run) -> None:
     run(last(program))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.cuda.amp:FutureWarning")  # mixed_precision.py is about these
 @each([program for program in PROGRAMS if program.needs in ("", "GPUs")])
 def test_on_gpus(program: Program, run) -> None:
     """A program stops with the error that it names; with its fixes made it runs, but where it says `stops still`."""
