@@ -184,12 +184,21 @@ def join(first: Value, second: Value) -> Value:
         ids=first.ids | second.ids,
         items=items,
         keys=first.keys if first.keys == second.keys else None,
-        element=join(first.element, second.element) if first.element and second.element else None,
+        element=_joined_element(first, second),
         node=first.node if same_class else None,
         dims=first.dims if first.dims == second.dims else None,
         alternatives=alternatives,
         origin=first.origin if first.origin == second.origin and place == first.place else None,
     )
+
+
+def _joined_element(first: Value, second: Value) -> Value | None:
+    """What two lists hold; one that is empty says nothing."""
+    if first.items == ():
+        return second.element
+    if second.items == ():
+        return first.element
+    return join(first.element, second.element) if first.element and second.element else None
 
 
 def _moved_in_one_branch(values: Iterable[Value]) -> bool:
