@@ -8,9 +8,10 @@ from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.chosen import is_chosen
 from devlint.checks.guards import expects_error
-from devlint.checks.host_code import is_guarded
+from devlint.checks.host_code import is_guarded, is_host_code
 from devlint.checks.placing import places_met
 from devlint.finding import Edit, Group, RuleInfo
+from devlint.placement import values as v
 from devlint.placement.mismatch import is_elsewhere, same_place
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
@@ -39,11 +40,13 @@ class LengthsOnDevice(Rule):
         """Whether the lengths are on an accelerator, or wherever the packed sequence is: then that is the CPU alone."""
         context = self.context
         value = context.inference.value(lengths)
-        if not value.is_tensor or is_guarded(context, call) or expects_error(context, call):
-            return False
-        if is_chosen(context, value):
-            return True
         owner = context.inference.owner(call)
+        if is_host_code(context, owner) or is_guarded(context, call) or expects_error(context, call):
+            return False
+        if (value.kind == v.UNKNOWN or value.is_tensor) and is_chosen(context, value):
+            return True  # what was moved there and gives lengths is a tensor
+        if not value.is_tensor:
+            return False
         packed = _argument(call, "input", 0)
         if packed is None or not is_elsewhere(context.inference, context.inference.run(owner), value):
             return False

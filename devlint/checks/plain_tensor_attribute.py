@@ -105,10 +105,10 @@ class PlainTensorAttribute(Rule):
 
     def _plain(self, class_: ast.ClassDef, every: list[Store], mismatch: Mismatch) -> _Kept | None:
         first = next((store for store in every if self._is_host_tensor(store)), None)
-        if first is None or first.value is None:
+        if first is None:
             return None
         reads = _reads(class_, first.target.attr)
-        if may_be_scalar(self.context, mismatch.host[1], first.value, reads):
+        if may_be_scalar(self.context, mismatch.host[1], first.value or first.target, reads):
             return None
         return _Kept(class_, first, tuple(every), mismatch)
 
@@ -261,7 +261,7 @@ class PlainTensorAttribute(Rule):
 def _may_be_tensor(every: list[Store]) -> bool:
     """Whether some store can give a tensor: a literal cannot."""
     literal = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Lambda, ast.JoinedStr)
-    return any(store.value is not None and not isinstance(store.value, literal) for store in every)
+    return any(store.value is None or not isinstance(store.value, literal) for store in every)
 
 
 def _reads(class_: ast.ClassDef, name: str) -> list[ast.expr]:
