@@ -30,7 +30,18 @@ SCOPED = (ast.Module, ast.Lambda, ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)
 
 
 _BINDING = frozenset(
-    [ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.MatchStar, ast.MatchAs, ast.MatchMapping]
+    [
+        ast.Import,
+        ast.ImportFrom,
+        *_FUNCTIONS,
+        ast.ClassDef,
+        ast.ExceptHandler,
+        ast.Global,
+        ast.Nonlocal,
+        ast.MatchStar,
+        ast.MatchAs,
+        ast.MatchMapping,
+    ]
 )
 """The nodes that bind a name other than by assignment."""
 
