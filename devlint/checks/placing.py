@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.mismatch import same_place
 from devlint.placement.values import Place
 from devlint.syntax.trees import walk
+
+_TRIED = 16
+"""Names that are tried for one device."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.ExceptHandler, ast.match_case)
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_PARTIAL = (ast.IfExp, ast.BoolOp, *_SCOPES)
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,36 +29,38 @@ class Named:
     certain: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What one function offers for naming devices."""
+
+    arguments: list[tuple[ast.arg, Place]] = field(default_factory=list)
+    """Arguments that are proven tensors, never None and never rebound."""
+    locals: list[tuple[ast.Name, Place]] = field(default_factory=list)
+    """Locals that are tensors, where they are bound."""
+    met: list[tuple[Place, Place, ast.AST]] = field(default_factory=list)
+    """Places that an operation brought together, those of the CPU apart."""
+
+
 def device_expression(context: Context, place: Place, at: ast.AST) -> Named | None:
     """An expression for the device `place` that can stand at the node `at`; None where there is none.
 
-    The tensor arguments of the function come first, then its local tensors, then the variable that holds the device.
+    Tensors proven to be there come first: arguments of the function, then locals. Next are those that met such a tensor
+    whenever `at` runs; then the variable that holds the device.
     """
     owner = context.inference.owner(at)
-    run = context.inference.run(owner)
-    met = places_met(context, owner)
-    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-        optional = _optional(owner)
-        for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
-            here = Place(key=("at", argument))
-            proven = _kind_of(context, owner, argument) == v.TENSOR
-            if (
-                proven
-                and argument not in optional
-                and same_place(met, here, place)
-                and not _rebound(owner, argument.arg)
+    known = _known(context, owner)
+    for exact in (True, False):
+        met = [] if exact else [(one, other) for one, other, node in known.met if _runs_with(context, node, at)]
+        for argument, where in known.arguments:
+            if (where.same(place) if exact else same_place(met, where, place)) and not _shadowed(
+                context, argument.arg, at
             ):
                 return Named(f"{argument.arg}.device", True)
-    for node, value in run.values.items():
-        if (
-            isinstance(node, ast.Name)
-            and isinstance(node.ctx, ast.Store)
-            and value.is_tensor
-            and same_place(met, value.place, place)
-            and _holds_at(context, owner, node, at)
-        ):
-            return Named(f"{node.id}.device", True)
-    if place.text and _readable(context, place.text, at):
+        near = [node for node, where in known.locals if (where.same(place) if exact else same_place(met, where, place))]
+        for node in near[:_TRIED]:
+            if _holds_at(context, owner, node, at) and not _shadowed(context, node.id, at):
+                return Named(f"{node.id}.device", True)
+    if place.text and _readable(context, place.text, at) and not _shadowed(context, place.text.split(".")[0], at):
         return Named(place.text, False)
     if place.device and place.device != "cpu":
         index = "" if place.index is None else f":{place.index}"
@@ -57,21 +68,70 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
     return None
 
 
+def _known(context: Context, owner: ast.AST) -> _Known:
+    memo: dict[ast.AST, _Known] = context.memo.setdefault("placing", {})
+    if owner not in memo:
+        memo[owner] = _Known(
+            list(_tensor_arguments(context, owner)),
+            [
+                (node, value.place)
+                for node, value in context.inference.run(owner).values.items()
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and value.is_tensor
+            ],
+            list(_places_met(context, owner)),
+        )
+    return memo[owner]
+
+
 def places_met(context: Context, owner: ast.AST) -> list[tuple[Place, Place]]:
     """Places that operations of the function brought together, those of the CPU apart."""
-    found = []
+    return [(one, other) for one, other, _ in _known(context, owner).met]
+
+
+def _places_met(context: Context, owner: ast.AST) -> Iterator[tuple[Place, Place, ast.AST]]:
+    seen: dict[tuple[Place, Place], int] = {}
     for meeting in context.inference.run(owner).meetings.values():
         places = [value.place for _, value in meeting.operands if value.place.key is not None]
-        found += [(places[0], other) for other in places[1:]]
-    return found
+        for other in places[1:]:
+            pair = (places[0], other)
+            seen[pair] = seen.get(pair, 0) + 1
+            if not places[0].same(other) and seen[pair] <= _TRIED:
+                yield places[0], other, meeting.node
 
 
-def _kind_of(context: Context, owner: ast.AST, argument: ast.arg) -> str:
-    run = context.inference.run(owner)
-    for node, value in run.values.items():
-        if isinstance(node, ast.Name) and node.id == argument.arg and argument in value.ids:
-            return value.kind
-    return v.UNKNOWN
+def _tensor_arguments(context: Context, owner: ast.AST) -> Iterator[tuple[ast.arg, Place]]:
+    if not isinstance(owner, _FUNCTIONS):
+        return
+    kinds: dict[str, str] = {}
+    for node, value in context.inference.run(owner).values.items():
+        if isinstance(node, ast.Name) and any(isinstance(one, ast.arg) and one.arg == node.id for one in value.ids):
+            kinds.setdefault(node.id, value.kind)
+    optional = _optional(owner)
+    scope = context.names.scope_of[owner]
+    for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
+        rebound = len(scope.bound.get(argument.arg, ())) != 1 or argument.arg in scope.imports
+        rebound = rebound or _rebound_within(context, owner, argument.arg)
+        if kinds.get(argument.arg) == v.TENSOR and argument not in optional and not rebound:
+            yield argument, Place(key=("at", argument))
+
+
+def _rebound_within(context: Context, owner: ast.AST, name: str) -> bool:
+    """Whether a function inside owner declares the name `nonlocal`."""
+    memo: dict[ast.AST, set[str]] = context.memo.setdefault("nonlocals", {})
+    if owner not in memo:
+        memo[owner] = {name for node in walk(owner) if isinstance(node, ast.Nonlocal) for name in node.names}
+    return name in memo[owner]
+
+
+def _shadowed(context: Context, name: str, at: ast.AST) -> bool:
+    """Whether a lambda or comprehension around `at` has a name of its own like this."""
+    for above in context.inference.ancestors(at):
+        if isinstance(above, _FUNCTIONS):
+            return False
+        scope = context.names.scope_of.get(above) if isinstance(above, _SCOPES) else None
+        if scope is not None and name in scope.bound:
+            return True
+    return False
 
 
 def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
@@ -89,48 +149,64 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
     return found
 
 
-def _rebound(owner: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load) for part in walk(owner)
-    )
+def _runs_with(context: Context, node: ast.AST, at: ast.AST) -> bool:
+    """Whether node runs whenever `at` does: before it, or after it with nothing between that leaves."""
+    path = {id(at): at, **{id(above): above for above in context.inference.ancestors(at)}}
+    child = node
+    for above in context.inference.ancestors(node):
+        if id(child) in path:
+            return True  # one is part of the other
+        if isinstance(above, _PARTIAL) and id(above) not in path:
+            return False
+        body = _body_with(above, child)
+        if body is not None:
+            mine = next((part for part in body if id(part) in path), None)
+            if mine is not None:
+                first, last = sorted((body.index(mine), body.index(child)))
+                between = body[first : last + 1] if child is not body[first] else []
+                return not any(isinstance(part, _LEAVES) for one in between for part in walk(one) if one is not child)
+            if isinstance(above, _BRANCHES):
+                return False
+        if isinstance(above, _FUNCTIONS):
+            return False
+        child = above
+    return False
+
+
+def _body_with(above: ast.AST, child: ast.AST) -> list[ast.AST] | None:
+    """The list of statements of a node in which child stands."""
+    if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+        return None
+    for _, part in ast.iter_fields(above):
+        if isinstance(part, list) and any(one is child for one in part):
+            return part
+    return None
 
 
 def _holds_at(context: Context, owner: ast.AST, stored: ast.Name, at: ast.AST) -> bool:
     """Whether a local bound at `stored`, and nowhere else, is bound whenever `at` runs."""
-    stores = [
-        part
-        for part in walk(owner)
-        if isinstance(part, ast.Name) and part.id == stored.id and not isinstance(part.ctx, ast.Load)
-    ]
-    arguments = getattr(owner, "args", None)
-    if len(stores) != 1 or (arguments and any(a.arg == stored.id for a in walk(arguments) if isinstance(a, ast.arg))):
+    scope = context.names.scope_of.get(owner)
+    if scope is None or context.names.homes.get(stored) is not scope:
+        return False  # a comprehension's own name, or one that is declared elsewhere
+    if scope.bound.get(stored.id) != [stored] or stored.id in scope.imports or stored.id in scope.outer:
         return False
-    statement: ast.AST = stored
-    for above in context.inference.ancestors(stored):
-        if isinstance(above, ast.stmt):
-            statement = above
-            break
-    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+    if _rebound_within(context, owner, stored.id):
+        return False
+    statement = context.inference.parents.get(stored)
+    while isinstance(statement, ast.Tuple | ast.List | ast.Starred):
+        statement = context.inference.parents.get(statement)
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or (
+        isinstance(statement, ast.AnnAssign) and statement.value is None
+    ):
         return False
     block = context.inference.parents.get(statement)
     end = (statement.end_lineno or 0, statement.end_col_offset or 0)
-    before = end <= (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
-    return (
-        before
-        and block is not None
-        and any(above is block for above in context.inference.ancestors(at))
-        and (_same_arm(context, block, statement, at))
-    )
-
-
-def _same_arm(context: Context, block: ast.AST, statement: ast.AST, at: ast.AST) -> bool:
-    """Whether both stand in one and the same list of statements of a block."""
+    if block is None or end > (getattr(at, "lineno", 0), getattr(at, "col_offset", 0)):
+        return False
     chain = [at, *context.inference.ancestors(at)]
-    child = chain[next(i for i, node in enumerate(chain) if node is block) - 1]
-    for _, field in ast.iter_fields(block):
-        if isinstance(field, list) and any(part is statement for part in field):
-            return any(part is child for part in field)
-    return False
+    position = next((i for i, node in enumerate(chain) if node is block), 0)
+    body = _body_with(block, statement)
+    return position > 0 and body is not None and any(part is chain[position - 1] for part in body)
 
 
 def _readable(context: Context, text: str, at: ast.AST) -> bool:

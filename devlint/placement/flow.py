@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TURNS = 4
 """A loop's body is followed until its state no longer changes; the lattice is flat, so few turns suffice."""
 _LOOPS = 3
-"""A loop in so many others is followed once, from a state in which nothing is known of what it binds: turns multiply."""
+"""A loop in so many others is followed once, knowing nothing of what it binds: turns multiply."""
 
 
 class Flow:

@@ -22,7 +22,7 @@ class State:
     dead: bool = False
     """Nothing reaches this point."""
     stems: set[str] = field(default_factory=set)
-    """Paths of which an attribute was ever bound; shared by all copies, so that binding a plain name looks no further."""
+    """Paths of which an attribute was ever bound; shared by all copies. Binding another forgets only itself."""
 
     def copy(self) -> State:
         return State(dict(self.names), dict(self.places), self.default, self.dead, self.stems)
