@@ -30,16 +30,29 @@ class Net(nn.Module):
     "line, wanted",
     [
         ("return pack(x, (words != 0).sum(1))", "return pack(x, (words != 0).sum(1).cpu())"),
-        ("n = (words != 0).sum(1)\nreturn R.pack_padded_sequence(x, n)", "n = (words != 0).sum(1)\nreturn R.pack_padded_sequence(x, n.cpu())"),
-        ("return nn.utils.rnn.pack_padded_sequence(lengths=words.sum(1), input=x)",
-         "return nn.utils.rnn.pack_padded_sequence(lengths=words.sum(1).cpu(), input=x)"),
+        (
+            "n = (words != 0).sum(1)\nreturn R.pack_padded_sequence(x, n)",
+            "n = (words != 0).sum(1)\nreturn R.pack_padded_sequence(x, n.cpu())",
+        ),
+        (
+            "return nn.utils.rnn.pack_padded_sequence(lengths=words.sum(1), input=x)",
+            "return nn.utils.rnn.pack_padded_sequence(lengths=words.sum(1).cpu(), input=x)",
+        ),
         ("return pack(x, words.sum(1) + 1, True)", "return pack(x, (words.sum(1) + 1).cpu(), True)"),
-        ("return pack(x, torch.as_tensor(lengths, device=device))", "return pack(x, torch.as_tensor(lengths, device=device).cpu())"),
-        ("lengths = lengths.view(-1).to(device)\nreturn pack(x, lengths)", "lengths = lengths.view(-1).to(device)\nreturn pack(x, lengths.cpu())"),
-        ("return pack(x, torch.ones(2, device='cuda', dtype=torch.long))",
-         "return pack(x, torch.ones(2, device='cuda', dtype=torch.long).cpu())"),
+        (
+            "return pack(x, torch.as_tensor(lengths, device=device))",
+            "return pack(x, torch.as_tensor(lengths, device=device).cpu())",
+        ),
+        (
+            "lengths = lengths.view(-1).to(device)\nreturn pack(x, lengths)",
+            "lengths = lengths.view(-1).to(device)\nreturn pack(x, lengths.cpu())",
+        ),
+        (
+            "return pack(x, torch.ones(2, device='cuda', dtype=torch.long))",
+            "return pack(x, torch.ones(2, device='cuda', dtype=torch.long).cpu())",
+        ),
     ],
-)  # fmt: skip
+)
 def test_lengths_on_the_device_are_copied_by_a_safe_fix(line: str, wanted: str) -> None:
     text = MODULE.format(line=line.replace("\n", "\n        "))
     (found,) = findings(text, "DEV105")
@@ -61,7 +74,7 @@ def test_lengths_on_the_device_are_copied_by_a_safe_fix(line: str, wanted: str) 
         "return pack(x, [w.numel() for w in words])",
         "return pack(x, torch.tensor([3, 2]))",
         "return pack(x, (words != 0).sum(1)) if not words.is_cuda else None",
-        "mask = torch.arange(9, device=words.device) < lengths.to(words.device)[:, None]\nreturn pack(x, lengths), mask",
+        "n = torch.arange(9, device=words.device) < lengths.to(words.device)[:, None]\nreturn pack(x, lengths), n",
         "y, n = nn.utils.rnn.pad_packed_sequence(pack(x, lengths))\nreturn pack(y, n)",
         "return pack(*x, (words != 0).sum(1))",
     ],

@@ -117,7 +117,7 @@ def test_the_value_may_be_made_in_many_ways(set_: str) -> None:
     [
         "def _apply(self, fn, recurse=True):\n        self.window = fn(self.window)\n        return super()._apply(fn)",
         "def to(self, *args, **kwargs):\n        return super().to(*args, **kwargs)",
-        "def cuda(self, device=None):\n        self.window = self.window.cuda(device)\n        return super().cuda(device)",
+        "def cuda(self, index=None):\n        self.window = self.window.cuda(index)\n        return super().cuda()",
         "def __setattr__(self, name, value):\n        super().__setattr__(name, value)",
         "def place(self, device):\n        self.window = self.window.to(device)",
     ],

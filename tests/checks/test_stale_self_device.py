@@ -31,13 +31,29 @@ def module(line: str, set_: str = "self.device = device", base: str = "nn.Module
 @pytest.mark.parametrize(
     "line, wanted, safe",
     [
-        ("return x + torch.randn(x.shape, device=self.device)", "return x + torch.randn(x.shape, device=x.device)", True),
-        ("z = torch.zeros(3, device=self.device)\nreturn self.layer(x) * z", "z = torch.zeros(3, device=x.device)\nreturn self.layer(x) * z", True),
-        ("z = torch.zeros(3, device=self.device)\nreturn x.abs() * z, z", "z = torch.zeros(3, device=x.device)\nreturn x.abs() * z, z", False),
+        (
+            "return x + torch.randn(x.shape, device=self.device)",
+            "return x + torch.randn(x.shape, device=x.device)",
+            True,
+        ),
+        (
+            "z = torch.zeros(3, device=self.device)\nreturn self.layer(x) * z",
+            "z = torch.zeros(3, device=x.device)\nreturn self.layer(x) * z",
+            True,
+        ),
+        (
+            "z = torch.zeros(3, device=self.device)\nreturn x.abs() * z, z",
+            "z = torch.zeros(3, device=x.device)\nreturn x.abs() * z, z",
+            False,
+        ),
         ("return x.abs() + torch.zeros(3).to(self.device)", "return x.abs() + torch.zeros(3).to(x.device)", True),
-        ("return torch.cat([x, torch.zeros(1, 3, device=self.device)])", "return torch.cat([x, torch.zeros(1, 3, device=x.device)])", False),
+        (
+            "return torch.cat([x, torch.zeros(1, 3, device=self.device)])",
+            "return torch.cat([x, torch.zeros(1, 3, device=x.device)])",
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_device_of_the_input_takes_its_place(line: str, wanted: str, safe: bool) -> None:
     text = module(line)
     (found,) = findings(text, "DEV208")
