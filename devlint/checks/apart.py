@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.scalars import may_be_scalar
 from devlint.placement import values as v
 from devlint.placement.api import facts
 from devlint.placement.calls import TRANSFERS
@@ -129,6 +130,8 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
         return INPUT
     call = host.origin.node if host.origin is not None else None
     if not isinstance(call, ast.Call) or is_guarded(context, call):
+        return ""
+    if mismatch.meeting.row.get("scalar_ok", True) and may_be_scalar(context, host, call, [mismatch.host[0]]):
         return ""
     here = context.inference.owner(call) is owner
     if host.is_module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import PurePath
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
@@ -10,11 +11,22 @@ from devlint.syntax.trees import walk
 
 _NAMES = ("collate", "preprocess", "worker", "onnx")
 _CLASSES = ("dataset", "collator", "collate", "imageprocessor", "imageprocessorfast", "featureextractor", "tokenizer")
+_FOLDERS = frozenset(
+    {
+        *("data", "dataset", "datasets", "dataio", "dataloader", "dataloaders", "data_loader", "data_loading"),
+        *("preprocessing", "processors", "transforms", "tests", "test", "testing"),
+    }
+)
+_FILES = ("test_", "conftest", "dataset", "dataloader", "data_loader", "transforms", "preprocess", "collat")
+"""Where projects keep what prepares data, and their tests, which run on the CPU unless they say otherwise."""
 _TRANSFORMS = ("torchvision.transforms.", "albumentations.", "monai.transforms.", "torchio.")
 
 
 def is_host_code(context: Context, owner: ast.AST) -> bool:
     """Whether a function prepares data on the host, so that what it makes on the CPU belongs there."""
+    *folders, file = PurePath(context.source.path).parts[-3:]  # those further up are the user's, not the project's
+    if not _FOLDERS.isdisjoint(folders) or file.startswith(_FILES) or file.endswith("_test.py"):
+        return True
     name = getattr(owner, "name", "").lower()
     if any(part in name for part in _NAMES) or name == "__getitem__":
         return True
@@ -23,7 +35,7 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
         return True  # runs only while a model is exported, which happens on the CPU
     for above in context.inference.ancestors(owner):
         if isinstance(above, ast.ClassDef):
-            if above.name.lower().endswith(_CLASSES):
+            if above.name.lower().endswith(_CLASSES) or "collat" in above.name.lower():
                 return True
             classes = context.inference.classes
             if classes.kind(above) == v.DATASET or classes.method(above, "__getitem__") is not None:

@@ -264,7 +264,9 @@ def _result_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arg
 def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, arguments: Arguments) -> Place:
     device = arguments.get(str(row.get("device_param", "device")), row.get("device_position"))
     if rule == "host":
-        return CPU
+        return NOWHERE_KNOWN if "device" in arguments.named else CPU
+    if "out" in arguments.named:
+        return evaluator.state.place_of(arguments.named["out"][1])
     if rule in ("factory", "like") and device is not None and device[1].kind != v.NOTHING:
         return place_named_by(device[1])
     if arguments.open_ended and rule in ("factory", "like"):
@@ -433,14 +435,10 @@ def _tensor_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
     moved = _moved(name, node, receiver)
     if name in TRANSFERS:
         place = moved_to(evaluator, name, arguments)
-        kept = receiver.place if place is None else place
-        return replace(
-            receiver,
-            kind=v.TENSOR,
-            place=kept,
-            ids=frozenset([node]),
-            origin=receiver.origin if place is None else moved,
-        )
+        if place is None:
+            return replace(receiver, kind=v.TENSOR, ids=frozenset([node]))
+        # Wherever the branches before may have put it, here it is now: their alternatives are past.
+        return replace(receiver, kind=v.TENSOR, place=place, ids=frozenset([node]), alternatives=(), origin=moved)
     row = evaluator.facts.method(v.TENSOR, name)
     if row is None:
         return evaluator.unknown(node)
@@ -526,8 +524,9 @@ def _unknown_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: V
     if name in TRANSFERS and receiver.ids:
         evaluator.evidence.moved(receiver.ids)
         place = moved_to(evaluator, name, arguments)
-        kept = receiver.place if place is None else place
-        return replace(receiver, place=kept, origin=_moved(name, node, receiver))
+        if place is None:
+            return replace(receiver, origin=_moved(name, node, receiver))
+        return replace(receiver, place=place, alternatives=(), origin=_moved(name, node, receiver))
     if name == "generate" and "max_new_tokens" in arguments.named and "return_dict_in_generate" not in arguments.named:
         return Value(kind=v.TENSOR, ids=frozenset([node]))  # a language model of transformers
     row = evaluator.facts.method(v.TENSOR, name)

@@ -199,6 +199,8 @@ def _outside(place: Place, node: ast.ClassDef, name: str) -> Place:
     """A place that hangs on a name of another method is, here, whatever the attribute's place is."""
     if place.key is None:
         return place
+    if isinstance(place.key, tuple) and place.key[0] == "at":
+        return Place(key=("at", (node, name)))  # wherever something unknown was
     return Place(key=("attribute", node, name), text=f"self.{name}" if place.text else "")
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from devlint.placement import calls
 from devlint.placement import values as v
 from devlint.placement.state import State
-from devlint.placement.values import ANYTHING, Origin, Place, Value
-from devlint.syntax.trees import children
+from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Origin, Place, Value
+from devlint.syntax.trees import children, walk
 
 if TYPE_CHECKING:
     from devlint.placement.evidence import Evidence
@@ -261,6 +261,8 @@ class Evaluator:
         if base.is_tensor and index.kind in (v.UNKNOWN, *v.TENSOR_KINDS) and isinstance(node, ast.Subscript):
             self.indexings[node] = Meeting(node, ((node.value, base), (node.slice, index)), {})
         sliced = index.type == "builtins.slice"
+        if base.kind == v.ARRAY and index.is_tensor and index.place.key is not None:
+            self.on_host.add(index.place.key)  # NumPy reads its indices, which it can on the CPU only
         if base.is_tensor:
             dims = base.dims - 1 if base.dims and isinstance(index.const, int) else None
             return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=dims)
@@ -305,12 +307,20 @@ class Evaluator:
             element = self.value(node.elt)
             kind = v.SEQUENCE
         outer.places = self.state.places
+        for part in walk(node):
+            if isinstance(part, ast.NamedExpr):
+                outer.bind(part.target.id, self.values.get(part.target, ANYTHING))
         self.state = outer
         return Value(kind=kind, element=element, ids=frozenset([node]))
 
     def _lambda(self, node: ast.Lambda) -> Value:
         outer = self.state
         self.state = outer.copy()
+        # The body runs later: of a name that is bound more than once, it may see another value.
+        home = self.inference.names.scope_of.get(self.owner)
+        for name, bound in home.bound.items() if home is not None else ():
+            if len(bound) > 1:
+                self.state.bind(name, self.unknown("later", node, name))
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             self.state.bind(argument.arg, self.unknown(argument))
         self.value(node.body)
@@ -330,6 +340,10 @@ class Evaluator:
     def bind(self, target: ast.expr, value: Value) -> None:
         """Assign a value to a target of any form."""
         if isinstance(target, ast.Name):
+            if target.id in self.inference.shared(self.owner):
+                value = replace(
+                    value, place=NOWHERE_KNOWN, origin=None, alternatives=()
+                )  # a function inside binds it too
             self.values[target] = value
             self.state.bind(target.id, self._named_by(value, target.id, target))
         elif isinstance(target, ast.Attribute):

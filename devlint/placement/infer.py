@@ -23,6 +23,7 @@ from devlint.syntax.trees import children, walk
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_NUMBERS = frozenset(f"{module}.{name}" for module in ("math", "numpy") for name in ("pi", "e", "inf", "nan", "tau"))
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -197,6 +198,20 @@ class Inference:
                 return self._settled(found, scope.node)
         return Value(ids=frozenset([("global", node.id)]))
 
+    def shared(self, owner: ast.AST) -> frozenset[str]:
+        """The names of owner that a function inside it binds, too: what they hold hangs on when that is called."""
+        return self._shared.get(owner, frozenset())
+
+    @cached_property
+    def _shared(self) -> dict[ast.AST, frozenset[str]]:
+        found: dict[ast.AST, set[str]] = {}
+        for scope in self.names.scope_of.values():
+            for name in scope.outer.keys() & scope.bound.keys():
+                home = scope.defining(name)
+                if home is not None and home is not scope:
+                    found.setdefault(home.node, set()).add(name)
+        return {node: frozenset(names) for node, names in found.items()}
+
     def _settled(self, value: Value, owner: ast.AST) -> Value:
         """A module of an outer scope is where that scope left it."""
         return replace(value, place=self.run(owner).state.place_of(value)) if value.is_module else value
@@ -204,6 +219,9 @@ class Inference:
     def named(self, name: str) -> Value:
         """An imported name, or an attribute of one."""
         canonical = self.facts.canonical(name)
+        constant = self.facts.constant(canonical)
+        if constant == v.NUMBER or canonical in _NUMBERS:
+            return Value(kind=v.NUMBER, type=canonical)
         return Value(kind=v.NAME, type=canonical, ids=frozenset([canonical]))
 
     def annotated(self, annotation: ast.expr, target: ast.AST) -> Value | None:

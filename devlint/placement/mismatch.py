@@ -44,7 +44,7 @@ def table_mismatches(inference: Inference, owner: ast.AST) -> Iterator[Mismatch]
     run = inference.run(owner)
     for meeting in run.indexings.values():
         table, index = meeting.operands
-        fixed = _fixed_on_host(inference, meeting, table[1])
+        fixed = next(iter(_fixed_on_host(inference, meeting, table[1])), None)
         one_hot = fixed is not None and fixed.origin is not None and fixed.origin.node is table[0]
         if one_hot and index[1].kind == v.UNKNOWN:
             # A table made to be indexed at once, `torch.eye(k)[labels]`: an argument in there is a tensor.
@@ -62,8 +62,8 @@ def _apart(
         if away is None or away[0] is expression:
             continue
         fixed = _fixed_on_host(inference, meeting, value)
-        if fixed is not None:
-            yield Mismatch(meeting, (expression, fixed), away)
+        if fixed:
+            yield from (Mismatch(meeting, (expression, one), away) for one in fixed)
             continue
         sibling, place = next((moved[i] for i in value.ids if i in moved and len(value.ids) == 1), ("", None))
         if place is not None and away[1].place.same(place) and not value.is_module:
@@ -106,31 +106,56 @@ def _checked(meeting: Meeting) -> Iterator[Operand]:
             yield expression, value
 
 
-def _fixed_on_host(inference: Inference, meeting: Meeting, value: Value) -> Value | None:
-    """The possibility of a value that is proven to be on the CPU, put there by a call in this file; None if none is."""
+def _fixed_on_host(inference: Inference, meeting: Meeting, value: Value) -> list[Value]:
+    """The possibilities of a value that are proven to be on the CPU, put there by a call in this file."""
     possible = [other for other in value.possibilities() if other.kind != v.NOTHING]
+    fixed = []
     for one in possible:
         if not one.place.is_cpu or one.origin is None or one.origin.node is None:
             continue
         if one.dims == 0 and meeting.row.get("scalar_ok", True):
             continue
-        others = [other for other in possible if other is not one]
-        if any(_decided_with(inference, one, other) for other in others):
-            return None
-        return one
-    return None
+        others = [other for other in possible if not other.place.is_cpu]
+        if any(_decided_with(inference, one, other, meeting.node) for other in others):
+            return []
+        fixed.append(one)
+    return fixed
 
 
-def _decided_with(inference: Inference, one: Value, other: Value) -> bool:
-    """Whether a branch chose between making this value on the CPU and putting the other elsewhere."""
+def _decided_with(inference: Inference, one: Value, other: Value, meeting: ast.AST) -> bool:
+    """Whether a branch decided that it is this value, on the CPU, or the other, elsewhere; and had done so before both
+    meet: where they meet in that branch, they came there by a loop."""
     if other.origin is None or other.origin.node is None or one.origin is None:
         return False
     first, second = one.origin.node, other.origin.node
     if not isinstance(first, ast.AST) or not isinstance(second, ast.AST):
         return False
-    around = list(inference.ancestors(first))
-    branches = ast.If | ast.IfExp | ast.Match
-    return any(isinstance(above, branches) and above in around for above in inference.ancestors(second))
+    ways = [_arms(inference, node) for node in (first, second, meeting)]
+    return any(
+        ways[0].get(branch) is not ways[1].get(branch) and branch not in ways[2] for branch in {**ways[0], **ways[1]}
+    )
+
+
+def _arms(inference: Inference, node: ast.AST) -> dict[ast.AST, ast.AST | None]:
+    """For each branch around node: the first node of the arm in which it stands; None for its test."""
+    found: dict[ast.AST, ast.AST | None] = {}
+    child = node
+    for above in inference.ancestors(node):
+        arms: list[object] = []
+        if isinstance(above, ast.If | ast.IfExp):
+            arms = [above.body, above.orelse]
+        elif isinstance(above, ast.Try):
+            arms = [[*above.body, *above.orelse], above.handlers]
+        elif isinstance(above, ast.Match):
+            arms = [above.cases]
+        if arms:
+            found[above] = None
+        for arm in arms:
+            parts = arm if isinstance(arm, list) else [arm]
+            if any(part is child for part in parts):
+                found[above] = child if isinstance(above, ast.Match) else parts[0]
+        child = above
+    return found
 
 
 def is_elsewhere(inference: Inference, run: Evaluator, value: Value) -> bool:
