@@ -6,7 +6,7 @@ import ast
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
-from devlint.checks.uses import reads_after, settled_at
+from devlint.checks.uses import read_elsewhere, reads_after, settled_at
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.calls import TRANSFERS
@@ -117,7 +117,7 @@ class DiscardedTransfer(Rule):
             return None, "the receiver is not a plain name, so where the copy belongs is yours to say"
         variable = receiver.value
         statement = context.ast_of(node)
-        if self._is_outer(statement, variable):
+        if self._is_outer(statement, variable) or isinstance(context.inference.parents.get(statement), ast.ClassDef):
             return None, f"`{variable}` belongs to an outer scope"
         reads = reads_after(context, statement, context.ast_of(receiver))
         if not reads:
@@ -127,7 +127,8 @@ class DiscardedTransfer(Rule):
         call = context.ast_of(node)
         assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
         result = self.value_of(call.value)
-        if name in TRANSFERS and not _casts(call.value, self) and settled_at(context, result.place, reads):
+        settled = settled_at(context, result.place, reads) and not read_elsewhere(context, statement, variable)
+        if name in TRANSFERS and not _casts(call.value, self) and settled:
             return rewrite.safe(title, edit), None
         return rewrite.unsafe(title, edit), None
 

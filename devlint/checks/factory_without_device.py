@@ -56,6 +56,8 @@ class FactoryWithoutDevice(Rule):
             return None, "no tensor or variable in reach names the device"
         name = self.name_of(call.func) or ""
         row = self.context.inference.facts.call(name) or {}
+        if any(keyword.arg in ("out", "pin_memory") for keyword in call.keywords):
+            return None, "what it is made into, or for, is on the CPU"
         title = f"Make it on `{device.text}`"
         if row.get("legacy"):
             return self._legacy(node, call, name, device.text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.mismatch import same_place
+from devlint.placement.state import State
 from devlint.placement.values import Place
 from devlint.syntax.trees import walk
 
@@ -60,12 +61,34 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
         for node in near[:_TRIED]:
             if _holds_at(context, owner, node, at) and not _shadowed(context, node.id, at):
                 return Named(f"{node.id}.device", True)
-    if place.text and _readable(context, place.text, at) and not _shadowed(context, place.text.split(".")[0], at):
+    if (
+        place.text
+        and _names_device(context, place)
+        and _readable(context, place.text, at)
+        and not _shadowed(context, place.text.split(".")[0], at)
+    ):
         return Named(place.text, False)
     if place.device and place.device != "cpu":
         index = "" if place.index is None else f":{place.index}"
         return Named(f'"{place.device}{index}"', False)
     return None
+
+
+def _names_device(context: Context, place: Place) -> bool:
+    """Whether the text of a place is that of a device, and not of a tensor or module that is there."""
+    if not isinstance(place.key, tuple):
+        return True
+    inference = context.inference
+    if place.key[0] == "at":
+        argument = place.key[1]
+        annotation = argument.annotation if isinstance(argument, ast.arg) else None
+        value = inference.annotated(annotation, argument) if annotation is not None else None
+        return value is not None and value.kind in (v.DEVICE, v.TEXT)
+    if place.key[0] == "attribute":
+        owner = v.Value(kind=v.OBJECT, node=place.key[1])
+        held = inference.attribute(owner, str(place.key[2]), State())
+        return held is None or not (held.is_tensor or held.is_module or held.kind in (v.TENSORS, v.BATCH))
+    return bool(place.key[0] != "self")
 
 
 def _known(context: Context, owner: ast.AST) -> _Known:
@@ -109,10 +132,17 @@ def _tensor_arguments(context: Context, owner: ast.AST) -> Iterator[tuple[ast.ar
     optional = _optional(owner)
     scope = context.names.scope_of[owner]
     for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
-        rebound = len(scope.bound.get(argument.arg, ())) != 1 or argument.arg in scope.imports
+        bound = [node for node in scope.bound.get(argument.arg, ()) if not _in_place(context, node)]
+        rebound = len(bound) != 1 or argument.arg in scope.imports
         rebound = rebound or _rebound_within(context, owner, argument.arg)
         if kinds.get(argument.arg) == v.TENSOR and argument not in optional and not rebound:
             yield argument, Place(key=("at", argument))
+
+
+def _in_place(context: Context, node: ast.AST) -> bool:
+    """Whether a binding is `x += ...`, which leaves a tensor where it is."""
+    above = context.inference.parents.get(node)
+    return isinstance(above, ast.AugAssign) and above.target is node
 
 
 def _rebound_within(context: Context, owner: ast.AST, name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.values import Place, Value
+from devlint.syntax.names import Scope
 from devlint.syntax.trees import walk
 
 

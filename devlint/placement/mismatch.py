@@ -153,7 +153,8 @@ def _arms(inference: Inference, node: ast.AST) -> dict[ast.AST, ast.AST | None]:
         for arm in arms:
             parts = arm if isinstance(arm, list) else [arm]
             if any(part is child for part in parts):
-                found[above] = child if isinstance(above, ast.Match) else parts[0]
+                first = child if isinstance(above, ast.Match) else parts[0]
+                found[above] = first if isinstance(first, ast.AST) else None
         child = above
     return found
 
