@@ -136,7 +136,7 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     here = context.inference.owner(call) is owner
     if host.is_module:
         return COMPANION if here and not device.is_module else ""
-    if _is_own_attribute(context, mismatch):
+    if _is_own_attribute(context, mismatch) and not here:
         return ATTRIBUTE
     if not here:
         return ""
