@@ -91,13 +91,24 @@ class PlainTensorAttribute(Rule):
         for method in methods(class_):
             if method.name in building or not on_host & _read_in(method) or is_host_code(context, method):
                 continue
-            inference = context.inference
-            for mismatch in (*mismatches(inference, method), *table_mismatches(inference, method)):
+            for mismatch in self._mismatches(method):
                 read = attribute_read(context, mismatch.host[0])
                 own = read is not None and read[0] is class_ and read[1] in on_host
                 if own and read is not None and not is_guarded(context, mismatch.meeting.node):
                     failing.setdefault(read[1], mismatch)
         return failing
+
+    def _mismatches(self, method: Method) -> Iterator[Mismatch]:
+        """The mismatches in a method of what is made in another: what it makes itself is a matter of DEV201."""
+        inference = self.context.inference
+        for mismatch in mismatches(inference, method):
+            origin = mismatch.host[1].origin
+            made = origin.node if origin is not None else None
+            if isinstance(made, ast.AST) and inference.owner(made) is not method:
+                yield mismatch
+        for mismatch in table_mismatches(inference, method):
+            if not _is_one_item(mismatch.device[0]):
+                yield mismatch
 
     def _is_host_tensor(self, store: Store) -> bool:
         value = self.context.inference.run(store.method).values.get(store.target)
@@ -256,6 +267,14 @@ class PlainTensorAttribute(Rule):
                 ):
                     return True
         return False
+
+
+def _is_one_item(index: ast.expr) -> bool:
+    """Whether an index is an item of something, `table[ids[0][i]]`: without dimensions, it is read as a number."""
+    if not isinstance(index, ast.Subscript):
+        return False
+    parts = index.slice.elts if isinstance(index.slice, ast.Tuple) else [index.slice]
+    return not any(isinstance(part, ast.Slice) for part in parts)
 
 
 def _may_be_tensor(every: list[Store]) -> bool:

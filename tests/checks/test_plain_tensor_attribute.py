@@ -217,6 +217,19 @@ class Net(nn.Module):
     assert check(text, "DEV202") == []
 
 
+def test_what_the_method_makes_itself_is_a_matter_of_dev201() -> None:
+    text = module("pass", "self.window = torch.ones(3)\nreturn h * self.window")
+    assert check(text, "DEV202", "DEV201") == [(14, "DEV201")]
+
+
+@pytest.mark.parametrize(
+    "index, reported", [("x.long()", True), ("x.argmax(1)", True), ("x.long()[0][0]", False), ("0", False)]
+)
+def test_a_table_that_is_indexed_by_the_input(index: str, reported: bool) -> None:
+    rows = [row for row, _ in check(module(WINDOW, f"return self.window[{index}]"), "DEV202")]
+    assert rows == ([10] if reported else [])
+
+
 # --- caches ---------------------------------------------------------------------------------------------------------
 
 CACHE = """\
