@@ -8,6 +8,7 @@ from devlint.checks import rewrite
 from devlint.checks.apart import defects, factories, shown
 from devlint.checks.base import Rule
 from devlint.checks.placing import device_expression
+from devlint.checks.uses import wanted_on_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.mismatch import Mismatch
@@ -68,7 +69,8 @@ class FactoryWithoutDevice(Rule):
             edit = rewrite.add_keyword(self.context, node, "device", device.text)
         if edit is None:
             return None, "its keywords are not all written here"
-        return (rewrite.safe if device.certain else rewrite.unsafe)(title, edit), None
+        certain = device.certain and not wanted_on_host(self.context, call)
+        return (rewrite.safe if certain else rewrite.unsafe)(title, edit), None
 
     def _legacy(self, node: cst.Call, call: ast.Call, name: str, device: str) -> tuple[Fix | None, str | None]:
         """A legacy constructor takes sizes or data; only where the syntax tells which can it be rewritten."""

@@ -41,6 +41,70 @@ def reads_after(context: Context, statement: ast.AST, receiver: ast.AST) -> list
     return found
 
 
+def read_elsewhere(context: Context, statement: ast.AST, name: str) -> bool:
+    """Whether a function, class or lambda inside the function reads its local `name`: when that runs is not known."""
+    scope = context.names.scope_of.get(context.inference.owner(statement))
+    if scope is None:
+        return True
+    memo: dict[ast.AST, set[str]] = context.memo.setdefault("read inside", {})
+    if scope.node not in memo:
+        memo[scope.node] = {
+            node.id
+            for node in walk(scope.node)
+            if isinstance(node, ast.Name) and _is_inside(context, node, scope) and isinstance(node.ctx, ast.Load)
+        }
+    return name in memo[scope.node]
+
+
+def _is_inside(context: Context, node: ast.Name, scope: Scope) -> bool:
+    home = context.names.homes.get(node)
+    while home is not None and isinstance(home.node, _COMPREHENSIONS) and home.parent is not None:
+        home = home.parent
+    return home is not None and home is not scope and home.defining(node.id) is scope
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
+_HOST_PACKAGES = ("numpy.", "matplotlib.", "sklearn.", "scipy.", "pandas.", "PIL.", "cv2.")
+_HOST_ARGUMENTS = {"torch.nn.utils.rnn.pack_padded_sequence": 1}
+"""Functions of torch that want one argument on the CPU, and its position."""
+
+
+def wanted_on_host(context: Context, call: ast.Call) -> bool:
+    """Whether what a call makes is, somewhere in its function, used as only a CPU tensor can be: handed to NumPy, given
+    as lengths, pinned."""
+    inference = context.inference
+    return any(_only_host(context, node) for node in _stemming(context, inference.owner(call)).get(call, ()))
+
+
+def _stemming(context: Context, owner: ast.AST) -> dict[object, list[ast.AST]]:
+    """The expressions of a function by the call that made their values."""
+    memo: dict[ast.AST, dict[object, list[ast.AST]]] = context.memo.setdefault("stemming", {})
+    if owner not in memo:
+        found: dict[object, list[ast.AST]] = {}
+        for node, value in context.inference.run(owner).values.items():
+            for one in value.possibilities():
+                if one.origin is not None and isinstance(one.origin.node, ast.Call) and one.place.is_cpu:
+                    found.setdefault(one.origin.node, []).append(node)
+        memo[owner] = found
+    return memo[owner]
+
+
+def _only_host(context: Context, node: ast.AST) -> bool:
+    above = context.inference.parents.get(node)
+    if isinstance(above, ast.Attribute):
+        row = context.inference.facts.method(v.TENSOR, above.attr) or {}
+        return bool(row.get("needs_host")) or above.attr in ("numpy", "pin_memory", "__array__")
+    if isinstance(above, ast.keyword):
+        above = context.inference.parents.get(above)
+    if not isinstance(above, ast.Call):
+        return False
+    name = context.name_of(above.func) or ""
+    position = _HOST_ARGUMENTS.get(name)
+    if position is not None:
+        return above.args[position : position + 1] == [node] or any(k.value is node for k in above.keywords)
+    return name.startswith(_HOST_PACKAGES)
+
+
 def _binds(loop: ast.AST, name: str) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in walk(loop)
