@@ -23,6 +23,17 @@ from devlint.syntax.trees import children, walk
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CHECKED = {
+    "torch.Tensor": v.TENSOR,
+    "builtins.list": v.SEQUENCE,
+    "builtins.tuple": v.SEQUENCE,
+    "builtins.dict": v.MAPPING,
+    "builtins.str": v.TEXT,
+    "builtins.int": v.NUMBER,
+    "builtins.float": v.NUMBER,
+    "numpy.ndarray": v.ARRAY,
+}
+"""What a check by `isinstance` proves."""
 _NUMBERS = frozenset(f"{module}.{name}" for module in ("math", "numpy") for name in ("pi", "e", "inf", "nan", "tau"))
 _BUILTINS = frozenset(dir(builtins))
 
@@ -393,8 +404,8 @@ class Inference:
             return self.classes.kind(value.node)
         if value.kind != v.NAME:
             return v.UNKNOWN
-        if value.type == "torch.Tensor":
-            return v.TENSOR
+        if value.type in _CHECKED:
+            return _CHECKED[value.type]
         row = self.facts.cls(value.type)
         return str(row.get("kind", v.UNKNOWN)) if row else v.UNKNOWN
 
