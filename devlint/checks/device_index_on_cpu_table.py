@@ -7,6 +7,7 @@ import ast
 from devlint.checks import rewrite
 from devlint.checks.apart import TABLE, defects, factories, shown
 from devlint.checks.base import Rule
+from devlint.checks.uses import ends_on_host
 from devlint.finding import Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.mismatch import Mismatch
@@ -23,6 +24,8 @@ class DeviceIndexOnCpuTable(Rule):
     def suspects(self) -> bool:
         self._found: dict[ast.AST, Mismatch] = {}
         for mismatch in defects(self.context, self.info.code):
+            if ends_on_host(self.context, mismatch.meeting.node):
+                continue
             self._found.setdefault(mismatch.meeting.node, mismatch)
         return bool(self._found)
 

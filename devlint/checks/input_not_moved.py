@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from devlint.checks import rewrite
 from devlint.checks.apart import INPUT, defects, factories, shown
 from devlint.checks.base import Rule
-from devlint.checks.placing import device_expression
+from devlint.checks.placing import Named, device_expression, repeatable
 from devlint.checks.taken import is_taken_from_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
@@ -15,6 +16,8 @@ from devlint.placement.calls import TRANSFERS
 from devlint.placement.mismatch import Mismatch
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst
+
+_PRIMARY = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 
 
 class InputNotMoved(Rule):
@@ -48,6 +51,9 @@ class InputNotMoved(Rule):
     def visit_Comparison(self, node: cst.Comparison) -> None:
         self._visit(node)
 
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._visit(node.target)
+
     def _visit(self, node: cst.BaseExpression) -> None:
         group = self._found.get(self.context.ast_of(node))
         if group is None:
@@ -68,9 +74,9 @@ class InputNotMoved(Rule):
     def _fix(self, group: list[Mismatch]) -> tuple[Fix | None, str | None]:
         context, mismatch = self.context, group[0]
         if mismatch.sibling:
-            how = self._sibling_transfer(mismatch)
             reads = [one.host[0] for one in group]
-            if how is None or not all(isinstance(read, ast.Name) for read in reads):
+            how = self._sibling_transfer(mismatch, reads)
+            if how is None or not all(isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load) for read in reads):
                 return None, "how its sibling was moved cannot be repeated here"
             edits = dict.fromkeys(Edit(end, end, how) for _, end in map(context.span, reads))
             return rewrite.safe(f"Move it as `{mismatch.sibling}`", *edits), None
@@ -78,25 +84,43 @@ class InputNotMoved(Rule):
         made = origin.node if origin is not None else None
         module, value = mismatch.device
         if mismatch.host[1].kind == v.BATCH and isinstance(made, ast.Call):
-            text = (
-                f"{module.id}.device" if isinstance(module, ast.Name) and value.type.startswith("transformers.") else ""
-            )
-            named = device_expression(context, value.place, made)
-            if not text and named is None:
+            if isinstance(module, ast.Name) and value.type.startswith("transformers.") and self._settled(module, made):
+                named: Named | None = Named(f"{module.id}.device", True)
+            else:
+                named = device_expression(context, value.place, made)
+            if named is None:
                 return None, "no variable in reach names the model's device"
             _, end = context.span(made)
-            text = text or (named.text if named is not None else "")
-            return rewrite.safe("Move the batch to the model's device", Edit(end, end, f".to({text})")), None
+            edit = Edit(end, end, f".to({named.text})")
+            certain = named.certain or repeatable(context, ast.parse(named.text, mode="eval").body, made)
+            return (rewrite.safe if certain else rewrite.unsafe)("Move the batch to the model's device", edit), None
         named = device_expression(context, value.place, mismatch.host[0])
-        if named is None or not isinstance(mismatch.host[0], ast.Name | ast.Call | ast.Attribute | ast.Subscript):
+        if named is None or not all(isinstance(one.host[0], _PRIMARY) and not _is_stored(one.host[0]) for one in group):
             return None, "no variable in reach names the model's device"
         edits = dict.fromkeys(
             Edit(end, end, f".to({named.text})") for _, end in [context.span(one.host[0]) for one in group]
         )
         return rewrite.unsafe(f"Move it to `{named.text}`", *edits), None
 
-    def _sibling_transfer(self, mismatch: Mismatch) -> str | None:
-        """The text of the call that moved the sibling: `.to(device, non_blocking=True)`."""
+    def _settled(self, module: ast.Name, at: ast.AST) -> bool:
+        """Whether a model has its name, and is where it stays, by the time that the node `at` runs."""
+        context = self.context
+        if not repeatable(context, module, at):
+            return False
+        run = context.inference.run(context.inference.owner(at))
+        start = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
+        return not any(
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in TRANSFERS
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == module.id
+            and (call.lineno, call.col_offset) > start
+            for call in run.values
+        )
+
+    def _sibling_transfer(self, mismatch: Mismatch, reads: Sequence[ast.expr]) -> str | None:
+        """The text of the call that moved the sibling, `.to(device)`, if it does the same at all these reads."""
         context = self.context
         run = context.inference.run(context.inference.owner(mismatch.meeting.node))
         for call, value in run.values.items():
@@ -110,7 +134,17 @@ class InputNotMoved(Rule):
                 and receiver.id == mismatch.sibling
                 and value.place.same(mismatch.device[1].place)
             ):
-                if any(keyword.arg == "dtype" for keyword in call.keywords) or len(call.args) > 1:
+                given = [*call.args, *(keyword.value for keyword in call.keywords)]
+                casts = len(call.args) > 1 or any(keyword.arg in ("dtype", "other") for keyword in call.keywords)
+                if casts or any(self.value_of(one).is_tensor for one in given):
                     return None
-                return context.source.text[context.span(receiver)[1] : context.span(call)[1]]
+                if not all(repeatable(context, one, read) for one in given for read in reads):
+                    return None
+                start, _ = rewrite.attribute_span(context, call.func)
+                return "." + context.source.text[start : context.span(call)[1]]
         return None
+
+
+def _is_stored(node: ast.expr) -> bool:
+    """Whether a node is the target of `x += ...`."""
+    return not isinstance(getattr(node, "ctx", None), ast.Load | None)

@@ -32,6 +32,9 @@ class MixedDevices(Rule):
     def visit_Comparison(self, node: cst.Comparison) -> None:
         self._visit(node)
 
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._visit(node.target)
+
     def _visit(self, node: cst.BaseExpression) -> None:
         mismatch = self._found.get(self.context.ast_of(node))
         if mismatch is None:

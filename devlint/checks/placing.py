@@ -34,10 +34,12 @@ class Named:
 class _Known:
     """What one function offers for naming devices."""
 
-    arguments: list[tuple[ast.arg, Place]] = field(default_factory=list)
-    """Arguments that are proven tensors, never None and never rebound."""
+    arguments: list[tuple[ast.arg, list[Place]]] = field(default_factory=list)
+    """Arguments that are proven tensors, never None, and the places of all that their names are bound to."""
     locals: list[tuple[ast.Name, Place]] = field(default_factory=list)
     """Locals that are tensors, where they are bound."""
+    devices: list[tuple[ast.Name, Place]] = field(default_factory=list)
+    """Locals that hold devices of a known name, where they are bound."""
     met: list[tuple[Place, Place, ast.AST]] = field(default_factory=list)
     """Places that an operation brought together, those of the CPU apart."""
 
@@ -52,10 +54,9 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
     known = _known(context, owner)
     for exact in (True, False):
         met = [] if exact else [(one, other) for one, other, node in known.met if _runs_with(context, node, at)]
-        for argument, where in known.arguments:
-            if (where.same(place) if exact else same_place(met, where, place)) and not _shadowed(
-                context, argument.arg, at
-            ):
+        for argument, places in known.arguments:
+            there = all(where.same(place) if exact else same_place(met, where, place) for where in places)
+            if there and not _shadowed(context, argument.arg, at):
                 return Named(f"{argument.arg}.device", True)
         near = [node for node, where in known.locals if (where.same(place) if exact else same_place(met, where, place))]
         for node in near[:_TRIED]:
@@ -68,10 +69,52 @@ def device_expression(context: Context, place: Place, at: ast.AST) -> Named | No
         and not _shadowed(context, place.text.split(".")[0], at)
     ):
         return Named(place.text, False)
+    for node, where in known.devices:
+        if where.same(place) and _holds_at(context, owner, node, at) and not _shadowed(context, node.id, at):
+            return Named(node.id, False)
     if place.device and place.device != "cpu":
         index = "" if place.index is None else f":{place.index}"
         return Named(f'"{place.device}{index}"', False)
     return None
+
+
+def repeatable(context: Context, expression: ast.expr, at: ast.AST) -> bool:
+    """Whether an expression of `at`'s function would give at the node `at` what it gives where it stands.
+
+    It does where it is made of constants, and of names and attributes that are bound once and are bound by then.
+    """
+    owner = context.inference.owner(at)
+    scope = context.names.scope_of.get(owner)
+    for node in walk(expression):
+        if isinstance(node, ast.Call) and context.name_of(node.func) != "torch.device":
+            return False
+        if isinstance(node, ast.Attribute) and node.attr in _set_attributes(context, owner):
+            return False
+        if isinstance(node, ast.NamedExpr | ast.Subscript | ast.Await | ast.Yield | ast.YieldFrom | ast.Starred):
+            return False
+        if not isinstance(node, ast.Name):
+            continue
+        home = scope.defining(node.id) if scope is not None else None
+        if home is None or scope is None or _shadowed(context, node.id, at):
+            return False
+        bound = home.bound.get(node.id, [])
+        if len(bound) > 1 or (bound and node.id in home.imports) or node.id in context.inference.shared(home.node):
+            return False
+        if home is scope and bound and not isinstance(bound[0], ast.arg):
+            store = bound[0]
+            if not isinstance(store, ast.Name) or not _holds_at(context, owner, store, at):
+                return False
+    return True
+
+
+def _set_attributes(context: Context, owner: ast.AST) -> set[str]:
+    """The attributes that a function sets, of whatever."""
+    memo: dict[ast.AST, set[str]] = context.memo.setdefault("set attributes", {})
+    if owner not in memo:
+        memo[owner] = {
+            node.attr for node in walk(owner) if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        }
+    return memo[owner]
 
 
 def _names_device(context: Context, place: Place) -> bool:
@@ -94,13 +137,15 @@ def _names_device(context: Context, place: Place) -> bool:
 def _known(context: Context, owner: ast.AST) -> _Known:
     memo: dict[ast.AST, _Known] = context.memo.setdefault("placing", {})
     if owner not in memo:
+        bound = [
+            (node, value)
+            for node, value in context.inference.run(owner).values.items()
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        ]
         memo[owner] = _Known(
             list(_tensor_arguments(context, owner)),
-            [
-                (node, value.place)
-                for node, value in context.inference.run(owner).values.items()
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and value.is_tensor
-            ],
+            [(node, value.place) for node, value in bound if value.is_tensor],
+            [(node, value.place) for node, value in bound if value.kind == v.DEVICE and value.place.device],
             list(_places_met(context, owner)),
         )
     return memo[owner]
@@ -122,21 +167,24 @@ def _places_met(context: Context, owner: ast.AST) -> Iterator[tuple[Place, Place
                 yield places[0], other, meeting.node
 
 
-def _tensor_arguments(context: Context, owner: ast.AST) -> Iterator[tuple[ast.arg, Place]]:
+def _tensor_arguments(context: Context, owner: ast.AST) -> Iterator[tuple[ast.arg, list[Place]]]:
     if not isinstance(owner, _FUNCTIONS):
         return
+    values = context.inference.run(owner).values
     kinds: dict[str, str] = {}
-    for node, value in context.inference.run(owner).values.items():
+    for node, value in values.items():
         if isinstance(node, ast.Name) and any(isinstance(one, ast.arg) and one.arg == node.id for one in value.ids):
             kinds.setdefault(node.id, value.kind)
     optional = _optional(owner)
     scope = context.names.scope_of[owner]
     for argument in [*owner.args.posonlyargs, *owner.args.args, *owner.args.kwonlyargs]:
         bound = [node for node in scope.bound.get(argument.arg, ()) if not _in_place(context, node)]
-        rebound = len(bound) != 1 or argument.arg in scope.imports
-        rebound = rebound or _rebound_within(context, owner, argument.arg)
-        if kinds.get(argument.arg) == v.TENSOR and argument not in optional and not rebound:
-            yield argument, Place(key=("at", argument))
+        later = [values.get(node, v.ANYTHING) for node in bound if node is not argument]
+        rebound = argument.arg in scope.imports or _rebound_within(context, owner, argument.arg)
+        if kinds.get(argument.arg) != v.TENSOR or argument in optional or rebound:
+            continue
+        if all(value.is_tensor for value in later):
+            yield argument, [Place(key=("at", argument)), *(value.place for value in later)]
 
 
 def _in_place(context: Context, node: ast.AST) -> bool:

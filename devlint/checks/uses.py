@@ -76,6 +76,19 @@ def wanted_on_host(context: Context, call: ast.Call) -> bool:
     return any(_only_host(context, node) for node in _stemming(context, inference.owner(call)).get(call, ()))
 
 
+def ends_on_host(context: Context, node: ast.AST) -> bool:
+    """Whether the chain of calls and attributes that begins with node ends in one that only the CPU has: `.numpy()`."""
+    above = context.inference.parents.get(node)
+    while isinstance(above, ast.Attribute | ast.Call | ast.Subscript):
+        if isinstance(above, ast.Attribute) and _only_host(context, node):
+            return True
+        inner = above.func if isinstance(above, ast.Call) else above.value
+        if inner is not node:
+            return False
+        node, above = above, context.inference.parents.get(above)
+    return False
+
+
 def _stemming(context: Context, owner: ast.AST) -> dict[object, list[ast.AST]]:
     """The expressions of a function by the call that made their values."""
     memo: dict[ast.AST, dict[object, list[ast.AST]]] = context.memo.setdefault("stemming", {})
