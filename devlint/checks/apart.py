@@ -67,6 +67,8 @@ def _owners(context: Context) -> list[ast.AST]:
     made = [call for name in factories() & calls.keys() for call in calls[name] if not _says_where(call)]
     every = (call for found in calls.values() for call in found)
     made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
+    # `x.cpu().numpy()` leaves nothing on the CPU that could meet a tensor.
+    made += [call for call in calls.get("cpu", ()) if not isinstance(inference.parents.get(call), ast.Attribute)]
     owners = {inference.owner(call) for call in made}
     moves = [call for name in TRANSFERS & calls.keys() for call in calls[name]]
     moving = {inference.owner(call) for call in moves} - owners

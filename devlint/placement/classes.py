@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.placement import values as v
+from devlint.placement.calls import TRANSFERS
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
 from devlint.syntax.trees import walk
@@ -24,6 +25,9 @@ class Classes:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self._bases: dict[ast.ClassDef, tuple[str | ast.ClassDef | None, ...]] = {}
+        self._lineages: dict[ast.ClassDef, list[str | ast.ClassDef | None]] = {}
+        self._kinds: dict[ast.ClassDef, str] = {}
+        self._placing: dict[ast.ClassDef, bool] = {}
         self._attributes: dict[tuple[ast.ClassDef, str], Value | None] = {}
         self._assigning: dict[ast.ClassDef, dict[str, set[ast.AST]]] = {}
 
@@ -50,19 +54,26 @@ class Classes:
 
     def lineage(self, node: ast.ClassDef) -> list[str | ast.ClassDef | None]:
         """The class and all its bases, the file's own and the others, each once."""
-        found: list[str | ast.ClassDef | None] = []
-        stack: list[str | ast.ClassDef | None] = [node]
-        while stack:
-            base = stack.pop()
-            if base in found:
-                continue
-            found.append(base)
-            if isinstance(base, ast.ClassDef):
-                stack.extend(reversed(self.bases(base)))
-        return found
+        if node not in self._lineages:
+            found: dict[str | ast.ClassDef | None, None] = {}
+            stack: list[str | ast.ClassDef | None] = [node]
+            while stack:
+                base = stack.pop()
+                if base in found:
+                    continue
+                found[base] = None
+                if isinstance(base, ast.ClassDef):
+                    stack.extend(reversed(self.bases(base)))
+            self._lineages[node] = list(found)
+        return self._lineages[node]
 
     def kind(self, node: ast.ClassDef) -> str:
         """The kind of an instance: a module if a base is one, else an object."""
+        if node not in self._kinds:
+            self._kinds[node] = self._kind(node)
+        return self._kinds[node]
+
+    def _kind(self, node: ast.ClassDef) -> str:
         kinds = set()
         for base in self.lineage(node):
             row = self._inference.facts.cls(base) if isinstance(base, str) else None
@@ -81,6 +92,14 @@ class Classes:
             isinstance(base, ast.ClassDef) or (base is not None and (base == "builtins.object" or self._known(base)))
             for base in self.lineage(node)
         )
+
+    def places_itself(self, node: ast.ClassDef) -> bool:
+        """Whether a new instance may be elsewhere than on the CPU: its `__init__` moves something or knows of a device,
+        or a base is not known."""
+        if node not in self._placing:
+            made = self.method(node, "__init__")
+            self._placing[node] = not self.complete(node) or (made is not None and any(map(_places, walk(made))))
+        return self._placing[node]
 
     def _known(self, name: str) -> bool:
         return self._inference.facts.cls(name) is not None
@@ -193,6 +212,14 @@ class Classes:
         if value.is_module and state is not None:
             return replace(value, place=state.place_of(value))
         return value
+
+
+def _places(part: ast.AST) -> bool:
+    """Whether a node moves something or speaks of a device."""
+    if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in TRANSFERS:
+        return True
+    word = part.arg if isinstance(part, ast.arg | ast.keyword) else part.id if isinstance(part, ast.Name) else ""
+    return "device" in (word or "").lower()
 
 
 def _outside(place: Place, node: ast.ClassDef, name: str) -> Place:

@@ -221,6 +221,8 @@ class Flow:
             value = evaluator.value(item.context_expr)
             if value.kind == v.DEVICE:
                 evaluator.state.default = value.place
+            elif _may_set_device(item.context_expr, value):
+                evaluator.state.default = v.NOWHERE_KNOWN
             if item.optional_vars is not None:
                 evaluator.bind(item.optional_vars, evaluator.unknown(item.optional_vars))
         self.block(node.body)
@@ -287,6 +289,15 @@ def _forget_bound(evaluator: Evaluator, loop: ast.AST) -> None:
         if path is not None and not isinstance(getattr(node, "ctx", None), ast.Load):
             state.bind(path, evaluator.unknown("loop", loop, path))
     state.places = dict.fromkeys(state.places, v.NOWHERE_KNOWN)
+
+
+def _may_set_device(node: ast.expr, value: Value) -> bool:
+    """Whether an unknown context manager may say where factories put tensors, as `init_empty_weights()` does."""
+    if any(other.kind == v.DEVICE for other in value.alternatives):
+        return True
+    function = node.func if isinstance(node, ast.Call) else node
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return value.kind == v.UNKNOWN and any(word in name.lower() for word in ("device", "empty_weights", "init"))
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -301,7 +301,7 @@ class Inference:
             return Value(ids=frozenset([node]))
         kind = self.classes.kind(callee.node)
         place = CPU if kind in v.MODULE_KINDS and state.default.is_cpu else NOWHERE_KNOWN
-        if any(keyword.arg in (None, "device") for keyword in node.keywords):
+        if place.is_cpu and (self.classes.places_itself(callee.node) or _is_told_where(node)):
             place = NOWHERE_KNOWN
         origin = Origin(f"made by {callee.node.name}", node.lineno, node, node)
         return Value(kind=kind, node=callee.node, ids=frozenset([node]), place=place, origin=origin)
@@ -494,6 +494,19 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
 def _is_fixture(function: Function) -> bool:
     calls = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
     return any(_last(call) == "fixture" for call in calls)
+
+
+def _is_told_where(call: ast.Call) -> bool:
+    """Whether a call of a class may be given a device."""
+    if any(keyword.arg in (None, "device") for keyword in call.keywords):
+        return True
+    words = [
+        node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else str(node.value)
+        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
+        for node in walk(argument)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+    ]
+    return any(word in text.lower() for text in words for word in ("device", "cuda", "gpu"))
 
 
 def _is_none(node: ast.expr) -> bool:
