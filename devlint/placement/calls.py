@@ -119,7 +119,7 @@ def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Argu
         return _tokenized(node, arguments)
     if callee.kind == v.UNKNOWN:
         evaluator.evidence.called(callee.ids)
-    _loss(evaluator, arguments)
+    _loss(evaluator, node, arguments)
     if callee.kind == "transform":
         return _transformed(evaluator, node, callee)
     return evaluator.unknown(node)
@@ -135,11 +135,12 @@ def _transformed(evaluator: Evaluator, node: ast.Call, transform: Value) -> Valu
     return Value(kind=v.TENSOR, place=CPU, ids=frozenset([node]), origin=_made(transform.type, node))
 
 
-def _loss(evaluator: Evaluator, arguments: Arguments) -> None:
+def _loss(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> None:
     """A call of something unknown with a model's output and the sibling of that model's input: a loss, its target."""
-    values = [value for expression, value in arguments.positional if not isinstance(expression, ast.Starred)]
-    if any(i in evaluator.outputs for value in values for i in value.ids):
-        for value in values:
+    operands = [(e, value) for e, value in arguments.positional if not isinstance(e, ast.Starred)]
+    if any(i in evaluator.outputs for _, value in operands for i in value.ids):
+        evaluator.losses[node] = tuple(operands)
+        for _, value in operands:
             if value.kind == v.UNKNOWN and evaluator.inference.sibling_is_tensor(evaluator, value):
                 evaluator.prove(value, v.TENSOR)
 
@@ -326,6 +327,8 @@ def _method(
     evaluator: Evaluator, node: ast.Call, function: ast.Attribute, receiver: Value, arguments: Arguments
 ) -> Value:
     name = function.attr
+    if name == "backward":
+        evaluator.is_loss(receiver)
     if receiver.kind == v.UNKNOWN:
         evaluator.evidence.attribute(receiver.ids, name, called=True)
         if name == "size" and arguments.positional:

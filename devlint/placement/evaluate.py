@@ -60,6 +60,8 @@ class Evaluator:
         """Calls of modules that are no layers of torch, with the tensors that go in; the module comes first."""
         self.on_host: set[Hashable] = set()
         """Places of which a use says that they are the CPU: `.numpy()` was called there."""
+        self.losses: dict[ast.Call, tuple[calls.Operand, ...]] = {}
+        """Calls that may be a loss of a model's output, with what they are given."""
         self.outputs: set[Hashable] = set()
         """Definitions of what modules gave back."""
 
@@ -100,6 +102,12 @@ class Evaluator:
     def feed(self, node: ast.Call, operands: Sequence[calls.Operand]) -> None:
         """A module that is no layer of torch is called; the module comes first."""
         self.feedings[node] = Meeting(node, tuple(operands), {})
+
+    def is_loss(self, value: Value) -> None:
+        """`.backward()` was called on a value: where a call made it, what that call was given met there."""
+        for identity in value.ids:
+            if isinstance(identity, ast.Call) and identity in self.losses:
+                self.meetings[identity] = Meeting(identity, self.losses[identity], {})
 
     def prove(self, value: Value, kind: str) -> None:
         """A use of value that only this kind stands."""
