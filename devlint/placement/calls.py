@@ -458,6 +458,8 @@ def _tensor_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
     if rule == "argument":
         first = arguments.get("other", 0)
         place = first[1].place if first is not None and first[1].is_tensor else NOWHERE_KNOWN
+        if first is not None and _is_dtype(first[1]):
+            return replace(receiver, kind=v.TENSOR, ids=frozenset([node]))
         return Value(kind=returns, place=place, ids=frozenset([node]), origin=moved)
     if rule == "like":
         device = arguments.get("device")
@@ -471,6 +473,11 @@ def _tensor_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
     kind = v.TENSORS if returns in (v.TENSORS, v.SEQUENCE) else v.TENSOR
     ids = receiver.ids if row.get("inplace") else frozenset([node])
     return Value(kind=kind, place=place, ids=ids, dims=dims, origin=receiver.origin)
+
+
+def _is_dtype(value: Value) -> bool:
+    named = value.kind == v.NAME and value.type.startswith("torch.") and not value.type.endswith("Tensor")
+    return named or value.kind == "dtype"
 
 
 def _method_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arguments) -> int | None:
@@ -608,6 +615,10 @@ def operands_of(arguments: Sequence[Operand], states: bool = False) -> list[Oper
             inner = [e for e in expression.elts if not isinstance(e, ast.Starred)]
             if len(inner) == len(value.items):
                 found += [item for item in zip(inner, value.items, strict=True) if item[1].is_tensor]
+        elif position == 0 and value.kind == v.SEQUENCE and value.element is not None:
+            element = value.element
+            if element.is_tensor and element.place.known and not element.alternatives and element.dims != 0:
+                found.append((expression, element))
     return found
 
 

@@ -143,9 +143,14 @@ class Evaluator:
             return self._tensor_attribute(base, name, node)
         if base.kind == v.DEVICE:
             return Value(kind=v.TEXT, type="device.type") if name == "type" else Value(kind=v.NUMBER)
+        if base.is_module and name in _LAYER_PARAMETERS and base.type.startswith("torch.nn."):
+            # It moves with its layer, so that one on the CPU may not stay there.
+            place = self.state.place_of(base)
+            place = NOWHERE_KNOWN if place.is_cpu else place
+            return Value(kind=v.PARAMETER, place=place, ids=frozenset([("attribute", base.ids or node, name)]))
         if base.is_module:
             return self.unknown("attribute", base.ids or node, name, place=Place(key=("of", base.ids or node, name)))
-        if base.kind == v.BATCH and not name.startswith("_"):
+        if base.kind in (v.BATCH, v.TENSORS) and not name.startswith("_") and name not in ("count", "index"):
             return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
         if base.kind == v.UNKNOWN:
             self.evidence.attribute(base.ids, name, called=False)
@@ -155,6 +160,8 @@ class Evaluator:
     def _tensor_attribute(self, base: Value, name: str, node: ast.Attribute) -> Value:
         if name == "device":
             return Value(kind=v.DEVICE, place=base.place, ids=frozenset([("device of", base.place.key or node)]))
+        if name in ("values", "indices"):  # of what `x.max(0)` gives
+            return Value(kind=v.TENSOR, place=base.place, ids=frozenset([(name, node)]), origin=base.origin)
         row = self.facts.method(v.TENSOR, name)
         if row is None or not row.get("attribute"):
             return self.unknown(node)
@@ -217,7 +224,10 @@ class Evaluator:
             return Value(kind=v.NUMBER)
         if value.is_tensor:
             return replace(value, kind=v.TENSOR, ids=frozenset([node]))
-        return Value(kind=v.NUMBER) if value.kind == v.NUMBER else self.unknown(node)
+        if value.kind == v.NUMBER:
+            negative = isinstance(node.op, ast.USub) and isinstance(value.const, int | float)
+            return Value(kind=v.NUMBER, const=-value.const if negative else None)  # type: ignore[operator]
+        return self.unknown(node)
 
     def _compare(self, node: ast.Compare) -> Value:
         operands = [(operand, self.value(operand)) for operand in [node.left, *node.comparators]]
@@ -360,6 +370,8 @@ class Evaluator:
             path = path_of(target)
             if path is not None:
                 self.state.bind(path, self._named_by(value, path, target))
+            if target.attr == "data" and value.is_tensor:
+                self._data_moved(target.value, value)
         elif isinstance(target, ast.Tuple | ast.List):
             for position, item in enumerate(target.elts):
                 if isinstance(item, ast.Starred):
@@ -373,6 +385,13 @@ class Evaluator:
             path = path_of(target.value)
             if path is not None and isinstance(index.const, str | int):
                 self.state.bind(f"{path}.[{index.const!r}]", value)
+
+    def _data_moved(self, target: ast.expr, value: Value) -> None:
+        """`x.data = x.data.to(device)` moves x itself, by all its names."""
+        moved = self.values.get(target, ANYTHING)
+        for name, held in list(self.state.names.items()):
+            if held.is_tensor and held.ids and held.ids == moved.ids:
+                self.state.names[name] = held.at(value.place, value.origin)
 
     def _named_by(self, value: Value, path: str, target: ast.expr) -> Value:
         """A device keeps how the file names it, so that a fix and a message can say it."""
@@ -418,6 +437,8 @@ class Evaluator:
         return self.unknown("element", node)
 
 
+_LAYER_PARAMETERS = frozenset({"weight", "bias", "in_proj_weight", "in_proj_bias", "weight_ih_l0", "weight_hh_l0"})
+"""Attributes of layers of torch.nn that are parameters, wherever a layer has them."""
 _DISPATCH: dict[str, Callable[[Evaluator, Any], Value]] = {
     "Name": Evaluator._name,
     "Attribute": Evaluator._attribute,

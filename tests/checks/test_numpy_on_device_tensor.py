@@ -51,7 +51,7 @@ ROW = 16
         ("np.save('a.npy', out)", "np.save('a.npy', out.cpu())"),
         ("torch.zeros(3, device='cuda').numpy()", "torch.zeros(3, device='cuda').cpu().numpy()"),
         ("torch.zeros(3).cuda(1).numpy()", "torch.zeros(3).cuda(1).cpu().numpy()"),
-        ("net.weight.detach().numpy()", None),
+        ("net.weight.detach().numpy()", "net.weight.detach().cpu().numpy()"),
     ],
 )
 def test_device_tensors_are_copied_by_a_safe_fix(line: str, wanted: str | None) -> None:
