@@ -1,7 +1,7 @@
 """Files that no person writes, each in one dimension of size, and what devlint says of them.
 
 Run as a program it checks them in a thread with a small stack, as an editor's or a test runner's threads have one, and
-prints a line of JSON for each: its name, the codes found, and the CPU seconds that it took. A crash ends the output early.
+prints a line of JSON for each: its name, the codes found, and the CPU seconds it took. A crash ends the output early.
 """
 
 from __future__ import annotations
