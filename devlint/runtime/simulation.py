@@ -140,15 +140,19 @@ class Simulation:
             _uninstall()
 
 
-def _default_state() -> tuple[Any, Any]:
-    """The default device, and the default tensor type's dtype, as they are before the block."""
-    return default_device.CURRENT_DEVICE, torch.get_default_dtype()
+def _default_state() -> tuple[Any, Any, bool]:
+    """The default device, the default tensor type's dtype, and whether set_default_device was ever used, before."""
+    used = hasattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context")
+    return default_device.CURRENT_DEVICE, torch.get_default_dtype(), used
 
 
-def _restore_default(state: tuple[Any, Any]) -> None:
+def _restore_default(state: tuple[Any, Any, bool]) -> None:
     """Undo set_default_device and set_default_tensor_type where the block left them changed."""
-    device, dtype = state
+    device, dtype, used = state
     if device != default_device.CURRENT_DEVICE:
         torch.set_default_device(device)
+    if not used and getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", False) is None:
+        # what set_default_device(None) leaves there makes get_default_device of torch 2.6.0 fail
+        del torch._GLOBAL_DEVICE_CONTEXT.device_context
     if torch.get_default_dtype() != dtype:
         torch.set_default_dtype(dtype)

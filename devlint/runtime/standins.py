@@ -135,6 +135,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "_lazy_init": _nothing,
     "empty_cache": lambda machine: None,
     "ipc_collect": _nothing,
+    "is_current_stream_capturing": lambda machine: False,  # every step of an optimizer asks, on a build with CUDA
     "manual_seed": _seed,
     "manual_seed_all": _seed_all,
     "seed": _random_seed,
@@ -312,6 +313,19 @@ def _parameter(patches: Patches) -> None:
     patches.set(torch.nn.Parameter, "__new__", staticmethod(new))
 
 
+def _backward(patches: Patches) -> None:
+    """torch.autograd.backward, where it asks no mode (2.6.0) and so does not come through `functions`."""
+    original = torch.autograd.backward
+    if "has_torch_function" in original.__code__.co_names:
+        return
+
+    def backward(machine: Machine, *args: Any, **kwargs: Any) -> None:
+        with machine.engine():
+            original(*args, **kwargs)
+
+    patches.stand_in(torch.autograd, "backward", backward)
+
+
 def _uncompiled(machine: Machine, model: Any = None, **how: Any) -> Any:
     """torch.compile, as a call and as a decorator with arguments, which leaves things as they are."""
     return (lambda function: function) if model is None else model
@@ -352,6 +366,7 @@ def install(patches: Patches) -> None:
     _default_tensor_type(patches)
     _parse_to(patches)
     _parameter(patches)
+    _backward(patches)
     # without cuDNN in the build torch warns at every recurrent layer on a device
     patches.stand_in(torch.backends.cudnn, "is_acceptable", lambda machine, tensor: False, "cuda")
     # compiled code would run out of sight too; uncompiled it does the same
