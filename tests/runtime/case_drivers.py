@@ -19,6 +19,7 @@ from unittest import mock
 import numpy
 import torch
 import torch.distributed as dist
+from runtime.rows import argument
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -559,7 +560,7 @@ BUGS: dict[tuple[str, str], str | Callable[[Any], bool]] = {
     ("022", "8"): lambda result: result == (CUDA, False),
     ("030", "6"): "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
     ("033", "7"): TWO,
-    ("036", "12,13"): "got attn_bias is on cuda:0, different from other tensors on cuda:1",
+    ("036", "12,13"): argument("attn_bias", "cuda:0", "cuda:1", "__scaled_dot_product_efficient_attention")[1],
     ("039", "11"): "expected input on cuda, got cuda:0",
     ("047", "10"): "Expected `device_type` of type `str`",
     ("048", "13"): "from_numpy() takes no keyword arguments",

@@ -76,18 +76,34 @@ def test_names_of_rows_are_their_own() -> None:
     assert len(names) == len(set(names))
 
 
+def schema(full: str) -> Any:
+    """The schema of an operator of this torch, None where it has none of that name."""
+    name, _, overload = full.partition(".")
+    operator = getattr(getattr(torch.ops.aten, name, None), overload or "default", None)
+    return operator and operator._schema
+
+
+def can_fail(full: str) -> bool:
+    """Whether the check before an operator can fail: it takes several tensors. Others have no name in torch 2.6.0."""
+    found = schema(full)
+    if found is None or any(argument.is_out for argument in found.arguments):
+        return False
+    types = [str(argument.type) for argument in found.arguments]
+    return sum(("Tensor" in kind) + ("List[" in kind and "Tensor" in kind) for kind in types) > 1
+
+
 def test_wrappers_are_those_of_the_cuda_library() -> None:
-    """Where torch was built with CUDA its library holds the name of each wrapper that checks devices."""
+    """Where torch was built with CUDA its library holds the name of each wrapper whose check of devices can fail."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"
     if not library.exists():
         pytest.skip("this torch was built without CUDA")
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         names = {name.decode() for name in re.findall(rb"\0wrapper_CUDA_(\w+)(?=\0)", content)}
-    checked = {full for full in (*rules.STRUCTURED, *rules.PLAIN) if not full.endswith("out")}
+    checked = [full for full in (*rules.STRUCTURED, *rules.PLAIN) if can_fail(full)]
     ours = {rules.wrapper(*full.partition(".")[::2], out=False) for full in checked}
-    assert len(ours & names) > 300
-    # `out=` forms with another name for it, operators of one tensor, what another version of torch added or dropped
-    assert len(ours - names) < 35, sorted(ours - names)
+    assert len(ours & names) > 140
+    # what another version of torch checks or runs on a device and this one does not (2.6.0: four)
+    assert len(ours - names) < 6, sorted(ours - names)
     unchecked = {full.replace(".", "_") for full in json.loads(TABLE.read_text())["iterator"].split()}
     assert not unchecked & names
 
