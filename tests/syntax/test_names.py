@@ -20,6 +20,15 @@ def _is_chain(node: ast.AST) -> bool:
     return isinstance(node, ast.Name)
 
 
+def _is_bound_too(names: Names, node: ast.AST) -> bool:
+    """Whether the scope that imports a name assigns to it as well."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    assert isinstance(node, ast.Name)
+    scope = names.homes[node].defining(node.id)
+    return scope is not None and node.id in scope.imports and node.id in scope.bound
+
+
 def _compared(text: str) -> tuple[int, list[str]]:
     """How many imported names there were, and where the two differ."""
     tree, module = ast.parse(text), cst.parse_module(text)
@@ -36,6 +45,8 @@ def _compared(text: str) -> tuple[int, list[str]]:
         wanted = frozenset(name.name for name in found)
         imported = all(name.source is QualifiedNameSource.IMPORT for name in found)
         ours = names.qualified(other)
+        if imported and not ours and _is_bound_too(names, other):
+            continue  # `__version__ = __version__` of an imported name: which one is meant depends on the flow
         count += imported
         if (imported or ours) and ours != wanted:
             different.append(f"{other.lineno}: {ast.unparse(other)}: {set(ours)} for {set(wanted)}")

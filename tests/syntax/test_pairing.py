@@ -135,7 +135,8 @@ def _texts(text: str) -> dict[str, str]:
 
 
 def test_parentheses_commas_and_stars():
-    found = _texts("x = f((a), *(b), k=(c,), **d)[(e), (f):g, *h] + ((yield_))\n")
+    star = ", *h" if sys.version_info >= (3, 11) else ", h"
+    found = _texts(f"x = f((a), *(b), k=(c,), **d)[(e), (f):g{star}] + ((yield_))\n")
     assert found["(a)"] == "a"
     assert found["(c,)"] == "(c,)"
     assert found["((yield_))"] == "yield_"

@@ -78,7 +78,7 @@ class Klass(Base, metaclass=Meta, **rest):
 x = y = a if b else c; del x, (y, z); assert a, b
 x += -a ** ~b @ c // d << e | f & g ^ h
 x = {1: 2, **a}, {1, *b}, [*c], {k: v for k, v in w}, {s for s in t}, (g for g in h)
-x = a[1], a[1:2], a[::3], a[1:2, ..., *b], a.b.c(d, *e, f=g, **h), (yield_ := 1), not a
+x = a[1], a[1:2], a[::3], a[1:2, ...], a.b.c(d, *e, f=g, **h), (yield_ := 1), not a
 x = a < b <= c is not d not in e in f is g != h, a and b or c, None, True, 1j, 1.5, b"x", rb'y'
 for i in j: pass
 else: pass
@@ -102,7 +102,7 @@ match a, b:
 print(a, end="")
 """
 NEWER = {
-    (3, 11): "try: pass\nexcept* A as b: pass\n",
+    (3, 11): "try: pass\nexcept* A as b: pass\nx = a[1:2, ..., *b], a[*b]\n",
     (3, 12): "type A[T: int, *U, **V] = list[T]\ndef f[T](x: T): ...\nclass B[T]: ...\nx = f'{f'{a}'}'\n",
     (3, 13): "type A[T = int] = list[T]\n",
     (3, 14): "x = t'a{b}c'\n",
