@@ -38,7 +38,12 @@ class Operand:
 Rule = Callable[[Machine, list[Operand]], torch.device]
 
 _table: dict[str, str] = json.loads((resources.files(__package__) / "operators.json").read_text())
-STRUCTURED = frozenset(_table["structured"].split())
+# Structured operators with a check that newer torch left out, and the version that did. Comparing the tables of torch
+# 2.6.0 and 2.13.0 finds these alone; the change (PyTorch's pull request 169302, December 2025) is about that of 2.10.
+_CHECKED_BEFORE = {"hypot": (2, 10), "hypot.out": (2, 10), "hypot_": (2, 10)}
+STRUCTURED = frozenset(_table["structured"].split()).union(
+    name for name, version in _CHECKED_BEFORE.items() if version > texts.VERSION
+)
 PLAIN = frozenset(_table["plain"].split())
 
 # Copies between devices are what these are for; the others read a number, or only the shape of their second tensor.

@@ -10,12 +10,13 @@ torch's own.
 
 What it does not see. Calls that C++ makes inside one call of Python (the backward pass, TorchScript) are not checked: a
 fault is reported at the Python call, which is the user's line. What a TorchScript module returns lies on the host, and
-its archives carry no place; torch.compile leaves things as they are. CUDA graphs and SyncBatchNorm over several
-processes are not simulated. The kernels are the CPU's, with its dtypes. Names bound before the block (`from torch.cuda
-import is_available`) keep their old meaning. Worker processes are outside: what they make is on the host, and using a
-device in a forked one raises what CUDA raises there. Threads that are started inside the block are inside it. Work is
-done in order, so what goes wrong through asynchronous copies does not go wrong here. A machine is its own world: a
-tensor of another simulation, or of none, is a CPU tensor in it, and when the block is left all are CPU tensors.
+its archives carry no place; torch.compile leaves things as they are. FSDP (FullyShardedDataParallel, fully_shard), CUDA
+graphs and SyncBatchNorm over several processes are not simulated. The kernels are the CPU's, with its dtypes. Names
+bound before the block (`from torch.cuda import is_available`) keep their old meaning. Worker processes are outside:
+what they make is on the host, and using a device in a forked one raises what CUDA raises there. Threads that are
+started inside the block are inside it. Work is done in order, so what goes wrong through asynchronous copies does not
+go wrong here. A machine is its own world: a tensor of another simulation, or of none, is a CPU tensor in it, and when
+the block is left all are CPU tensors.
 
 What it costs. A training step of a small CNN takes 1.6 to 1.9 times as long as on the plain CPU with images of 8 x 8
 pixels and 1.2 times with 32 x 32 (tests/runtime/overhead.py, torch 2.13, one thread): the cost is per call of torch, 10

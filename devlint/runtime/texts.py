@@ -44,7 +44,7 @@ GROUPS = (
         if VERSION >= (2, 13)
         else " notwithstanding"
     )
-)  # aten/src/ATen/native/ForeachUtils.h
+)  # aten/src/ATen/native/ForeachUtils.h; "notwithstanding" in the libraries of torch 2.6.0
 
 
 def two_devices(first: object, second: object) -> RuntimeError:
@@ -55,7 +55,10 @@ def two_devices(first: object, second: object) -> RuntimeError:
 
 
 def checked_argument(common: object, place: object, argument: str, method: str) -> RuntimeError:
-    """aten/src/ATen/core/adaption.cpp, common_device_check_failure; reworded about torch 2.8, by public reports."""
+    """aten/src/ATen/core/adaption.cpp, common_device_check_failure.
+
+    Reworded about torch 2.8, by public reports; the words before are those in the libraries of torch 2.6.0.
+    """
     if VERSION >= (2, 8):
         return RuntimeError(
             f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
@@ -70,6 +73,7 @@ def checked_argument(common: object, place: object, argument: str, method: str) 
 def invalid_ordinal(kind: str, index: int, count: int) -> RuntimeError:
     """What the device runtime says to an index that there is not."""
     if kind == "cuda":
+        # the libraries of torch 2.6.0 have no such line
         help_text = "\nGPU device may be out of range, do you have enough GPUs?" if VERSION >= (2, 8) else ""
         return ACCELERATOR_ERROR(f"CUDA error: invalid device ordinal{help_text}{_CUDA_SUFFIX}")
     if count == 0:
