@@ -133,6 +133,8 @@ ROWS = [
     Row("stack with a CPU scalar", "r = torch.stack([c.sum(), s])", error=argument("tensors", CPU, GPU, "cat"), source=CHECK),
     Row("cat with a CPU matrix", "r = torch.cat([c, h])", error=argument("tensors", CPU, GPU, "cat"), source=CHECK),
     Row("cat on one device", "r = torch.cat([c, c], 1)", GPU),
+    Row("hypot with a CPU scalar", "r = torch.hypot(c, s)", *((GPU, None) if VERSION >= (2, 10) else (None, argument("other", CPU, GPU, "hypot"))),
+        source="https://github.com/pytorch/pytorch/pull/169302"),
     Row("where with a CPU scalar", "r = torch.where(c > 0.5, c, s)", GPU, source="aten/src/ATen/native/TensorCompare.cpp"),
     Row("where with two CPU scalars", "r = torch.where(c > 0.5, s, s)", GPU, source="the same"),
     Row("where with a CPU branch", "r = torch.where(c > 0.5, c, h)", error=two(GPU, CPU), source="the same"),

@@ -134,6 +134,14 @@ def test_set_default_tensor_type_is_undone() -> None:
     assert (str(torch.zeros(1).device), torch.zeros(1).dtype) == ("cpu", torch.float32)
 
 
+def test_a_default_device_taken_back_leaves_nothing() -> None:
+    default = torch.get_default_device()
+    with simulate():
+        torch.set_default_device("cuda")
+        torch.set_default_device(None)
+    assert torch.get_default_device() == default
+
+
 def test_a_second_use_starts_clean() -> None:
     simulation = simulate(devices=2)
     with simulation:
@@ -252,11 +260,13 @@ def test_custom_functions_and_hooks_keep_places() -> None:
 
     with simulate(devices=2):
         x = torch.full((3,), 2.0, device="cuda:1", requires_grad=True)
-        y = Same.apply(Double.apply(x * 1))  # type: ignore[no-untyped-call]
-        assert str(y.device) == "cuda:1"
-        y.sum().backward()
-        assert str(x.grad.device) == "cuda:1"  # type: ignore[union-attr]
-        assert x.grad.tolist() == [4.0, 4.0, 4.0]  # type: ignore[union-attr]
+        for backward in (torch.Tensor.backward, lambda loss: torch.autograd.backward(loss)):
+            x.grad = None
+            y = Same.apply(Double.apply(x * 1))  # type: ignore[no-untyped-call]
+            assert str(y.device) == "cuda:1"
+            backward(y.sum())
+            assert str(x.grad.device) == "cuda:1"  # type: ignore[attr-defined]
+            assert x.grad.tolist() == [4.0, 4.0, 4.0]  # type: ignore[attr-defined]
 
 
 def test_checkpointed_layers_draw_the_same_again() -> None:
