@@ -163,6 +163,8 @@ class Evaluator:
         if name in ("values", "indices"):  # of what `x.max(0)` gives
             return Value(kind=v.TENSOR, place=base.place, ids=frozenset([(name, node)]), origin=base.origin)
         row = self.facts.method(v.TENSOR, name)
+        if row is None:
+            self.evidence.attribute(base.ids, name, called=False)  # what was taken for a tensor so far may be none
         if row is None or not row.get("attribute"):
             return self.unknown(node)
         returns = str(row.get("returns", v.UNKNOWN))

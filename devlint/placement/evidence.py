@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 
 from devlint.placement import values as v
 from devlint.placement.api import Facts
@@ -16,12 +16,15 @@ class Evidence:
         self._facts = facts
         self._objects = objects
         self._kinds: dict[Hashable, set[str]] = {}
+        self._not_tensors: set[Hashable] = set()
         self._called: set[Hashable] = set()
         self._moved: set[Hashable] = set()
 
     def attribute(self, ids: Iterable[Hashable], name: str, called: bool) -> None:
         """An attribute was read, or called as a method: what is a method must be called to prove anything."""
         facts = self._facts
+        if facts.method(v.TENSOR, name) is None and not name.startswith("_"):
+            self._not_tensors.update(ids)  # no tensor has it, whatever else is read of it
         if name in facts.only_module:
             kind = v.MODULE
         elif name in facts.only_tensor or (name in facts.tensor_like and not self._objects):
@@ -50,11 +53,13 @@ class Evidence:
         """Whether any use proved anything."""
         return bool(self._kinds) or not self._called.isdisjoint(self._moved)
 
-    def kind(self, ids: Iterable[Hashable]) -> str:
+    def kind(self, ids: Collection[Hashable]) -> str:
         """What the uses of these definitions prove, or unknown."""
         kinds: set[str] = set()
         for identity in ids:
             kinds |= self._kinds.get(identity, set())
             if identity in self._called and identity in self._moved:
                 kinds.add(v.MODULE)  # it can be moved and it can be called
-        return next(iter(kinds)) if len(kinds) == 1 else v.UNKNOWN
+        if len(kinds) != 1 or (v.TENSOR in kinds and not self._not_tensors.isdisjoint(ids)):
+            return v.UNKNOWN
+        return next(iter(kinds))

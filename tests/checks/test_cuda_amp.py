@@ -506,7 +506,7 @@ def test_a_device_gives_its_type(code: str, written: str, applicability: Applica
 
 def test_torch_refuses_a_device() -> None:
     with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
-        torch.autocast(torch.device("cpu"))  # type: ignore[arg-type]
+        torch.autocast(torch.device("cpu"))  # type: ignore[arg-type]  # noqa: DEV804
 
 
 def test_a_name_bound_by_an_assignment_is_reported_without_a_fix() -> None:
