@@ -171,7 +171,8 @@ def join(first: Value, second: Value) -> Value:
     place = first.place if first.place.same(second.place) or first.place == second.place else NOWHERE_KNOWN
     alternatives: tuple[Value, ...] = ()
     made_apart = kind in TENSOR_KINDS and place.is_cpu and first.origin != second.origin
-    if kind == UNKNOWN or kind in (DEVICE, TEXT, NAME) or place != first.place or made_apart:
+    apart = place != first.place or made_apart or first.alternatives or second.alternatives
+    if kind == UNKNOWN or kind in (DEVICE, TEXT, NAME) or apart:
         alternatives = tuple(dict.fromkeys([*first.possibilities(), *second.possibilities()]))
         if len(alternatives) > 8 or _moved_in_one_branch(alternatives):
             alternatives = ()
