@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import io
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work import calls_of
 
 from devlint.finding import Location
 from devlint.source import Source, decode_source
@@ -108,14 +108,17 @@ def test_the_prevailing_line_end(text, newline):
     assert Source("x.py", text).newline == newline
 
 
-def test_a_large_file_costs_little():
+def test_no_line_table_is_made_before_it_is_asked_for():
     text = "x = 'é' + y\n" * 100_000
-    data = text.encode()
-    start = time.process_time()
-    source = decode_source(data, "x.py")
-    decoded = time.process_time() - start
+    source = decode_source(text.encode(), "x.py")
+    assert source._starts is None
     assert source.offset(100_000, 9) == 12 * 99_999 + 8
-    for row in range(1, 50_000):
-        source.offset(row, 9)
-    assert decoded < 0.1, "no line table is made before it is asked for"
-    assert time.process_time() - start < 2
+    assert source._starts is not None
+
+
+def test_a_position_costs_the_same_in_a_short_file_and_in_a_long_one():
+    def work(rows):
+        source = decode_source(("x = 'é' + y\n" * rows).encode(), "x.py")
+        return calls_of(lambda: [source.offset(row, 9) for row in range(1, 500)])
+
+    assert work(100_000) <= work(600) + 10
