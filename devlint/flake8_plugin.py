@@ -58,7 +58,7 @@ class Plugin:
         config = _config(self.paths, self.selectors)
         if is_excluded(self.filename, config):
             return
-        report = check_text(Source(self.filename, "".join(self.lines)), config, self.tree)
+        report = check_text(Source(self.filename, "".join(self.lines)), config, self.tree, noqa=False)
         for finding in report.findings:
             yield finding.start.row, finding.start.column - 1, f"{finding.code} {finding.message}", type(self)
 

@@ -164,7 +164,6 @@ def test_noqa_is_what_it_is_for_the_command(flake8, devlint, tmp_path):
     assert by_flake8 == {f"noqa {name}.py" for name in REPORTED}
 
 
-@pytest.mark.xfail(strict=True, reason="engine.check_text applies noqa itself and cannot be told to leave it to flake8")
 def test_disable_noqa_shows_what_noqa_hides(flake8, tmp_path):
     (tmp_path / "a.py").write_text(f"import torch\n{NOQA['code']}\n")
     assert codes(flake8("--disable-noqa", "a.py")) == ["DEV401"]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from devlint.rulebook import page_url
+from devlint.source.noqa import comment_row
 
 if TYPE_CHECKING:
     from devlint.engine import Report
@@ -67,4 +68,4 @@ def _fix(finding: Finding, source: Source | None) -> dict[str, object] | None:
 
 def noqa_row(finding: Finding, source: Source | None) -> int:
     """The row where a `# noqa` comment for this finding stands."""
-    return finding.start.row
+    return finding.start.row if source is None else comment_row(source, finding.start.row)

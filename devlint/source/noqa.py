@@ -49,6 +49,13 @@ class Noqa:
         return codes is not None and (not codes or code.startswith(codes))
 
 
+def comment_row(source: Source, row: int) -> int:
+    """The row (from 1) at whose end a noqa comment speaks for `row`: the last one of those that belong together."""
+    text = source.text.replace("\r\n", "\n").replace("\r", "\n")
+    rows = _joined_rows(text, text.count("\n") + 1)
+    return next((last for first, last in rows if first <= row <= last), row)
+
+
 def _blocks(text: str) -> dict[int, tuple[str, ...]]:
     """For each row that a noqa comment speaks for: the prefixes of codes that it names, empty if it silences all."""
     lines = text.split("\n")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 
+from devlint.config import Config
+from devlint.engine import check_text
 from devlint.finding import Applicability
 from devlint.output import Display
 from devlint.output.json import render
+from devlint.source import Source, comment_row
 
 PLAIN = Display()
 
@@ -76,3 +79,11 @@ def test_the_page_of_the_rule_is_where_url_says(make_report, tmp_path, monkeypat
     monkeypatch.setattr(rulebook, "pages_folder", lambda: tmp_path)
     (found,) = json.loads(render([make_report("x.to(d)\n", "to")], PLAIN))
     assert found["url"] == page.as_uri()
+
+
+def test_the_noqa_row_is_the_last_of_the_rows_that_belong_together():
+    text = 'import torch\n\nx = """\n""" + \\\n    str(torch.device("cuda:0,1"))  # here\n'
+    report = check_text(Source("a.py", text), Config(select=("DEV401",)))
+    (found,) = json.loads(render([report], Display()))
+    assert (found["location"]["row"], found["noqa_row"]) == (5, 5)
+    assert comment_row(Source("a.py", text), 3) == 5
