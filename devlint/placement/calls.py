@@ -602,6 +602,7 @@ def operands_of(arguments: Sequence[Operand], states: bool = False) -> list[Oper
     """The tensors among arguments; a list or tuple holds some only as the first, or as `states` of an RNN."""
     found: list[Operand] = []
     for position, (expression, value) in enumerate(arguments):
+        value = _or_tensor(value)
         if value.is_tensor:
             found.append((expression, value))
         elif states and value.kind == v.SEQUENCE and value.items and not isinstance(expression, ast.Tuple | ast.List):
@@ -622,6 +623,19 @@ def operands_of(arguments: Sequence[Operand], states: bool = False) -> list[Oper
     return found
 
 
+def _or_tensor(value: Value) -> Value:
+    """A tensor, where a value is one, or else None or an argument: `if mask is None: mask = torch.ones(n)`."""
+    if value.kind != v.UNKNOWN or not any(one.is_tensor for one in value.alternatives):
+        return value
+    others = [one for one in value.alternatives if not (one.is_tensor or one.kind == v.NOTHING)]
+    given = all(one.kind == v.UNKNOWN and any(isinstance(i, ast.arg) for i in _parts(one.place.key)) for one in others)
+    return replace(value, kind=v.TENSOR) if given else value
+
+
+def _parts(key: Hashable) -> tuple[Hashable, ...]:
+    return key if isinstance(key, tuple) else ()
+
+
 def _origin_of(tensors: Sequence[Operand], place: Place) -> Origin | None:
     """How what decides an operation's place came there."""
     return next((value.origin for _, value in tensors if value.place == place), None)
@@ -637,6 +651,7 @@ def _moved(name: str, node: ast.Call, receiver: Value) -> Origin:
 
 def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -> Value:
     """An operator between values: tensors meet, numbers do not matter."""
+    operands = [(expression, _or_tensor(value)) for expression, value in operands]
     if any(value.is_tensor for _, value in operands):
         for _, value in operands:
             if _is_forward_input(evaluator, value):

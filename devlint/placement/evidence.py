@@ -7,6 +7,9 @@ from collections.abc import Collection, Hashable, Iterable
 from devlint.placement import values as v
 from devlint.placement.api import Facts
 
+_OTHERS_HAVE = frozenset({"apply", "compile", "children", "load_state_dict", "state_dict", "zero_grad"})
+"""Methods of modules that optimizers, schedulers, data frames and parsers have, too."""
+
 
 class Evidence:
     """Uses by definition. Contradicting uses prove nothing."""
@@ -25,7 +28,7 @@ class Evidence:
         facts = self._facts
         if facts.method(v.TENSOR, name) is None and not name.startswith("_"):
             self._not_tensors.update(ids)  # no tensor has it, whatever else is read of it
-        if name in facts.only_module:
+        if name in facts.only_module and name not in _OTHERS_HAVE:
             kind = v.MODULE
         elif name in facts.only_tensor or (name in facts.tensor_like and not self._objects):
             kind = v.TENSOR
