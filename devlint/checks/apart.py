@@ -13,6 +13,7 @@ from devlint.placement.api import facts
 from devlint.placement.calls import TRANSFERS
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
+from devlint.syntax.trees import last_name
 
 INPUT, FACTORY, COMPANION, ATTRIBUTE, TABLE, MIXED = "DEV103", "DEV201", "DEV106", "DEV202", "DEV602", "DEV601"
 _ORDER = (INPUT, COMPANION, ATTRIBUTE, TABLE, FACTORY, MIXED)
@@ -83,11 +84,6 @@ def _owners(context: Context) -> list[ast.AST]:
 def _says_where(call: ast.Call) -> bool:
     """Whether a call takes its device from a variable; a device that is written out may not be that of the others."""
     return any(keyword.arg == "device" and not isinstance(keyword.value, ast.Constant) for keyword in call.keywords)
-
-
-def last_name(node: ast.AST) -> str:
-    """The last part of a name: `zeros` of `torch.zeros`."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:

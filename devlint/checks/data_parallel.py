@@ -13,7 +13,7 @@ from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import children, walk
+from devlint.syntax.trees import children, last_name, walk
 
 _WRAPPER = "torch.nn.DataParallel"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -184,7 +184,7 @@ class DataParallel(Rule):
 
     def _beside(self, owner: ast.AST) -> Iterator[ast.AST]:
         """Functions of the file that the wrapping one calls, and those that call it."""
-        called = {name for node in _own(owner) if isinstance(node, ast.Call) and (name := _last(node.func))}
+        called = {last_name(node.func) for node in _own(owner) if isinstance(node, ast.Call)} - {""}
         for function in self._functions:
             if function is not owner and function.name in called:
                 yield function
@@ -193,7 +193,7 @@ class DataParallel(Rule):
             return
         for caller in [*self._functions, self.context.tree]:
             if caller is not owner and any(
-                isinstance(node, ast.Call) and _last(node.func) == name for node in _own(caller)
+                isinstance(node, ast.Call) and last_name(node.func) == name for node in _own(caller)
             ):
                 yield caller
 
@@ -212,7 +212,7 @@ class DataParallel(Rule):
             if name == "backward" or (name == "train" and _is_on(node)):
                 return True
             if name == "step":
-                receiver = (_last(node.func.value) or "").lower().lstrip("_")
+                receiver = last_name(node.func.value).lower().lstrip("_")
                 return receiver.startswith(_STEPPERS) or receiver.endswith(_STEPPERS)
         callee = self.name_of(node.func)
         row = self.context.inference.facts.cls(callee) if callee is not None else None
@@ -232,10 +232,6 @@ def _own(owner: ast.AST) -> Iterator[ast.AST]:
 def _all(scope: ast.AST) -> Iterator[ast.AST]:
     """All nodes of a function or class; of the module its own only."""
     return _own(scope) if isinstance(scope, ast.Module) else walk(scope)
-
-
-def _last(node: ast.AST) -> str | None:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def _is_on(call: ast.Call) -> bool:
@@ -301,7 +297,7 @@ def _asks_for_wrapping(test: ast.expr) -> bool:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("module"):
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-            return any(_last(part) == "DataParallel" for argument in node.args[1:] for part in walk(argument))
+            return any(last_name(part) == "DataParallel" for argument in node.args[1:] for part in walk(argument))
     return False
 
 

@@ -16,7 +16,7 @@ from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.syntax.names import Scope
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -169,7 +169,7 @@ class Follower:
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self._attributes.setdefault(node.attr, []).append(node)
             elif isinstance(node, ast.Call):
-                self._calls.setdefault(_last(node.func), []).append(node)
+                self._calls.setdefault(last_name(node.func), []).append(node)
 
     def follow(self, way: tuple[ast.Call, ...]) -> Fate:
         """The fate of what the last of these calls gives, if each of them is made in the function that the one before
@@ -234,7 +234,7 @@ class Follower:
         assert isinstance(call.func, ast.Attribute)
         receiver = call.func.value
         value = self._inference.value(receiver)
-        text = (path_of(receiver) or _last(receiver)).rsplit(".", 1)[-1].lower()
+        text = (path_of(receiver) or last_name(receiver)).rsplit(".", 1)[-1].lower()
         for keyword in call.keywords:
             plainly_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
             if keyword.arg == "assign" and not plainly_off:
@@ -479,7 +479,7 @@ class _Run:
         self._argument(node, above, position, track)
 
     def _argument(self, node: ast.AST, call: ast.Call, which: int | str | None, track: _Track) -> None:
-        last = _last(call.func)
+        last = last_name(call.func)
         name = self._context.name_of(call.func) or ""
         if isinstance(call.func, ast.Attribute) and self._on_receiver(call, call.func, which, track):
             return
@@ -581,7 +581,7 @@ class _Run:
             function, bound = self._inference.classes.method(function, "__init__"), True
         parameter = _parameter(function, which, bound, self._parents) if isinstance(function, _FUNCTIONS) else None
         if parameter is None or not isinstance(function, _FUNCTIONS) or len(track.calls) > 3:
-            self._fate.words.update([_last(call.func), which if isinstance(which, str) else ""])
+            self._fate.words.update([last_name(call.func), which if isinstance(which, str) else ""])
             self._end(Use.PASSED, call, track)
             return
         scope = self._context.names.scope_of.get(function)
@@ -647,7 +647,7 @@ class _Run:
 
     def _loop(self, iterated: ast.AST, target: ast.expr, track: _Track) -> None:
         """The keys of a mapping are texts; what matters are its values."""
-        items = isinstance(iterated, ast.Call) and _last(iterated.func) == "items"
+        items = isinstance(iterated, ast.Call) and last_name(iterated.func) == "items"
         if items and isinstance(target, ast.Tuple) and len(target.elts) == 2:
             self._bind(target.elts[1], track)
         elif isinstance(iterated, ast.Name | ast.Subscript) and isinstance(target, ast.Name):
@@ -694,7 +694,7 @@ class _Run:
         """An annotation that speaks of tensors is as good as a use."""
         if annotation is None:
             return
-        names = {_last(part) for part in walk(annotation) if isinstance(part, ast.Name | ast.Attribute)}
+        names = {last_name(part) for part in walk(annotation) if isinstance(part, ast.Name | ast.Attribute)}
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             names.update(re.findall(r"\w+", annotation.value))
         if "Tensor" in names:
@@ -709,16 +709,12 @@ def _parameter(
 ) -> ast.arg | None:
     """The parameter that receives an argument of a call."""
     positional = [*function.args.posonlyargs, *function.args.args]
-    static = any(_last(d) == "staticmethod" for d in function.decorator_list)
+    static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
     if isinstance(parents.get(function), ast.ClassDef) and bound and not static:
         positional = positional[1:]
     if isinstance(which, int):
         return positional[which] if which < len(positional) else None
     return next((a for a in [*positional, *function.args.kwonlyargs] if a.arg == which), None)
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def words_of(names: Iterable[str]) -> set[str]:

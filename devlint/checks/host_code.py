@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 _NAMES = ("collate", "preprocess", "worker", "onnx")
 _CLASSES = ("dataset", "collator", "collate", "imageprocessor", "imageprocessorfast", "featureextractor", "tokenizer")
@@ -38,6 +38,8 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
             if above.name.lower().endswith(_CLASSES) or "collat" in above.name.lower():
                 return True
             classes = context.inference.classes
+            if any(last_name(base).endswith("Transform") for base in above.bases):
+                return True
             if classes.kind(above) == v.DATASET or classes.method(above, "__getitem__") is not None:
                 return True
             if any(isinstance(base, str) and base.startswith(_TRANSFORMS) for base in classes.lineage(above)):

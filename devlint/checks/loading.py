@@ -14,7 +14,7 @@ from typing import Any
 
 from devlint.checks.context import Context
 from devlint.placement import values as v
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 NAMES = frozenset({"load", "load_state_dict_from_url", "load_url", "load_from_checkpoint"})
 """The last parts of the names of what loads: a file without any of them has no load."""
@@ -193,7 +193,7 @@ def calls_of(context: Context) -> Iterator[Load]:
     """The loads of a file, those of a helper's callers included."""
     carriers = _carriers(context.tree)
     for node in walk(context.tree):
-        if isinstance(node, ast.Call) and _last(node.func) in carriers:
+        if isinstance(node, ast.Call) and last_name(node.func) in carriers:
             load = load_of(context, node)
             if load is not None:
                 yield load
@@ -219,8 +219,4 @@ def _carriers(tree: ast.Module) -> set[str]:
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    return {_last(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return {last_name(part) for part in walk(node) if isinstance(part, ast.Name | ast.Attribute)}

@@ -15,7 +15,7 @@ from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.screen import All, Keeps, Mentions
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MAPPINGS = (ast.Dict, ast.DictComp)
@@ -335,7 +335,7 @@ class PlainModuleContainer(Rule):
                 return any(isinstance(t, ast.Attribute) for t in targets) and not self._only_counts(node)
             if isinstance(above, ast.stmt):
                 call = above.value if isinstance(above, ast.Expr) else None
-                return isinstance(call, ast.Call) and _last(call.func) in ("__init__", *_REGISTERS)
+                return isinstance(call, ast.Call) and last_name(call.func) in ("__init__", *_REGISTERS)
         return False
 
     def _feeds_call(self, loop: ast.comprehension) -> bool:
@@ -448,7 +448,13 @@ class PlainModuleContainer(Rule):
                 if isinstance(part, ast.Assign) and any(path_of(target) == key.id for target in part.targets)
             ]
             return any(isinstance(s, ast.Tuple | ast.List) or self._names_no_text(s) for s in sources if s is not key)
-        last = _last(key.func) if isinstance(key, ast.Call) else _last(key) if isinstance(key, ast.Attribute) else ""
+        last = (
+            last_name(key.func)
+            if isinstance(key, ast.Call)
+            else last_name(key)
+            if isinstance(key, ast.Attribute)
+            else ""
+        )
         return last in _NO_TEXTS
 
     def _is_counted(self, key: ast.Name) -> bool:
@@ -540,7 +546,7 @@ def _registers(method: ast.AST, own: str | None, kept: _Kept) -> bool:
     """Whether a method registers modules by itself: `self.add_module(...)`, `setattr(self, ...)`."""
     for part in walk(method):
         if isinstance(part, ast.Call):
-            last = _last(part.func)
+            last = last_name(part.func)
             if any(isinstance(argument, ast.Constant) and argument.value is None for argument in part.args):
                 continue  # `register_parameter("bias", None)`
             if last == "setattr" and part.args and path_of(part.args[0]) == own:
@@ -561,10 +567,6 @@ def _names(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.AnnAssign) and statement.value is not None and isinstance(statement.target, ast.Name):
         return {statement.target.id}
     return set()
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 __all__ = ["PlainModuleContainer"]

@@ -19,7 +19,7 @@ from devlint.placement.flow import Flow
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
 from devlint.syntax.names import Names
-from devlint.syntax.trees import children, walk
+from devlint.syntax.trees import children, last_name, walk
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -251,7 +251,7 @@ class Inference:
             sides = [side for side in (node.left, node.right) if not _is_none(side)]
             return self._annotation(sides[0], target, home) if len(sides) == 1 else None
         if isinstance(node, ast.Subscript):
-            outer = _last(node.value)
+            outer = last_name(node.value)
             if outer == "Optional":
                 return self._annotation(node.slice, target, home)
             if outer in ("List", "list", "Sequence", "Iterable", "Tuple", "tuple") and not isinstance(
@@ -262,7 +262,7 @@ class Inference:
             return None
         name = self._annotation_name(node, home)
         if name is None:
-            plain = {"int": v.NUMBER, "float": v.NUMBER, "bool": v.NUMBER, "str": v.TEXT}.get(_last(node))
+            plain = {"int": v.NUMBER, "float": v.NUMBER, "bool": v.NUMBER, "str": v.TEXT}.get(last_name(node))
             if plain is None:
                 return None
             place = Place(key=("named by", frozenset([target])), text=getattr(target, "arg", ""))
@@ -336,7 +336,7 @@ class Inference:
         found: dict[str, list[ast.Call]] = {}
         for node in self.parents:
             if isinstance(node, ast.Call):
-                found.setdefault(_last(node.func), []).append(node)
+                found.setdefault(last_name(node.func), []).append(node)
         return found
 
     def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
@@ -478,7 +478,7 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
         place = Place(key=("result", node))
     origin = value.origin
     if isinstance(node, ast.Call) and origin is not None:
-        origin = Origin(f"given by {_last(node.func)}()", node.lineno, node, node)
+        origin = Origin(f"given by {last_name(node.func)}()", node.lineno, node, node)
     return replace(
         value,
         place=place,
@@ -493,7 +493,7 @@ def _seen_from_outside(value: Value, node: ast.AST) -> Value:
 
 def _is_fixture(function: Function) -> bool:
     calls = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
-    return any(_last(call) == "fixture" for call in calls)
+    return any(last_name(call) == "fixture" for call in calls)
 
 
 def _is_told_where(call: ast.Call) -> bool:
@@ -511,7 +511,3 @@ def _is_told_where(call: ast.Call) -> bool:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -61,3 +61,8 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         current = stack.pop()
         yield current
         stack += children(current)[::-1]
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a name or a chain of attributes: `zeros` of `torch.zeros`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
