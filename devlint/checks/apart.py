@@ -65,7 +65,8 @@ def _owners(context: Context) -> list[ast.AST]:
     left behind, or a device is written out.
     """
     inference, calls = context.inference, context.seen.calls
-    made = [call for name in factories() & calls.keys() for call in calls[name] if not _says_where(call)]
+    makers = factories() | _renamed(context, factories())
+    made = [call for name in makers & calls.keys() for call in calls[name] if not _says_where(call)]
     every = (call for found in calls.values() for call in found)
     made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
     # `x.cpu().numpy()` leaves nothing on the CPU that could meet a tensor.
@@ -79,6 +80,16 @@ def _owners(context: Context) -> list[ast.AST]:
         if unpacks or (isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()):
             owners |= {inference.owner(node)} & moving
     return sorted(owners, key=lambda node: getattr(node, "lineno", 0))
+
+
+def _renamed(context: Context, names: frozenset[str]) -> frozenset[str]:
+    """The names that the file's imports give to functions of these names: `from torch import zeros as noughts`."""
+    return frozenset(
+        alias
+        for scope in context.names.scope_of.values()
+        for alias, found in scope.imports.items()
+        if any(name.rpartition(".")[2] in names for name in found)
+    )
 
 
 def _says_where(call: ast.Call) -> bool:
@@ -132,6 +143,8 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     if mismatch.meeting.row.get("scalar_ok", True) and may_be_scalar(context, host, call, [mismatch.host[0]]):
         return ""
     here = context.inference.owner(call) is owner
+    if host.is_module and host.place.device not in ("", "cpu"):
+        return MIXED
     if host.is_module:
         return COMPANION if here and not device.is_module else ""
     if _is_own_attribute(context, mismatch) and not here:

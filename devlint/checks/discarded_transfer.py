@@ -66,8 +66,10 @@ class DiscardedTransfer(Rule):
         value = self.value_of(receiver)
         if value.is_tensor:
             return True
-        row = self.context.inference.facts.cls(value.type) if value.type else None
-        return row is not None and row.get("to") == "copy" and name in TRANSFERS
+        facts = self.context.inference.facts
+        row = (facts.cls(value.type) if value.type else None) or {}
+        method = facts.method(value.kind, name) or {}
+        return name in TRANSFERS and (row.get("to") == "copy" or method.get("copy") is True)
 
     def _deliberate(self, node: cst.Expr, receiver: cst.BaseExpression) -> bool:
         """Statements that want the effect and not the result: starting CUDA, timing, expecting an error."""

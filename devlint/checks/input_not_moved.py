@@ -83,7 +83,7 @@ class InputNotMoved(Rule):
         origin = mismatch.host[1].origin
         made = origin.node if origin is not None else None
         module, value = mismatch.device
-        if mismatch.host[1].kind == v.BATCH and isinstance(made, ast.Call):
+        if isinstance(made, ast.Call) and self.value_of(made).kind == v.BATCH:
             if isinstance(module, ast.Name) and value.type.startswith("transformers.") and self._settled(module, made):
                 named: Named | None = Named(f"{module.id}.device", True)
             else:

@@ -219,10 +219,8 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
     found = set(positional[len(positional) - len(arguments.defaults) :])
     found |= {a for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None}
     for argument in [*positional, *arguments.kwonlyargs]:
-        if argument.annotation is not None and any(
-            (isinstance(part, ast.Constant) and part.value is None) or getattr(part, "id", "") in ("Optional", "Union")
-            for part in walk(argument.annotation)
-        ):
+        words = ast.unparse(argument.annotation) if argument.annotation is not None else ""
+        if any(word in words for word in ("None", "Optional", "Union")):
             found.add(argument)
     return found
 

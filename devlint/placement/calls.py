@@ -60,6 +60,11 @@ class Arguments:
         return None
 
     @property
+    def open_keywords(self) -> bool:
+        """Whether a `**` argument may hold more; of `*` alone, no keyword-only argument comes."""
+        return any(keyword.arg is None for keyword in self.node.keywords)
+
+    @property
     def all(self) -> list[Operand]:
         return [*self.positional, *self.named.values()]
 
@@ -187,7 +192,8 @@ def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, argumen
 
 
 def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments) -> Place:
-    state = (evaluator.facts.cls(cls) or {}).get("state", "children")
+    # A function that makes a module makes one with parameters; of a class that the tables do not know, nobody can tell.
+    state = (evaluator.facts.cls(cls) or {}).get("state", "children") if cls else True
     if "device_map" in arguments.named:
         return Place(key=("device", arguments.node))
     if state is False:
@@ -196,7 +202,7 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
         brought = [arguments.get(name, (evaluator.facts.cls(cls) or {}).get("at", {}).get(name)) for name in state]
         values = [operand[1] for operand in brought if operand is not None and operand[1].kind != v.NOTHING]
         return values[0].place if len(values) == 1 and values[0].is_tensor and values[0].dims != 0 else NOWHERE_KNOWN
-    if state == "children" and arguments.positional:
+    if state == "children":
         children = [value for _, value in arguments.positional if value.is_module]
         stateful = [one for one in children if (evaluator.facts.cls(one.type) or {}).get("state") is not False]
         places = [evaluator.state.place_of(value) for value in stateful]
@@ -270,7 +276,8 @@ def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, ar
         return evaluator.state.place_of(arguments.named["out"][1])
     if rule in ("factory", "like") and device is not None and device[1].kind != v.NOTHING:
         return place_named_by(device[1])
-    if arguments.open_ended and rule in ("factory", "like"):
+    starred = row.get("device_position") is not None or rule == "like"
+    if rule in ("factory", "like") and (arguments.open_ended if starred else arguments.open_keywords):
         return NOWHERE_KNOWN
     if rule in ("like", "first"):
         first = arguments.positional[0][1] if arguments.positional else None

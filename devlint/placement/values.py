@@ -171,7 +171,8 @@ def join(first: Value, second: Value) -> Value:
     place = first.place if first.place.same(second.place) or first.place == second.place else NOWHERE_KNOWN
     alternatives: tuple[Value, ...] = ()
     made_apart = kind in TENSOR_KINDS and place.is_cpu and first.origin != second.origin
-    apart = place != first.place or made_apart or first.alternatives or second.alternatives
+    apart = place != first.place or made_apart or bool(first.alternatives or second.alternatives)
+    apart = apart and kind not in MODULE_KINDS  # modules move in place: where each of two is now is kept elsewhere
     if kind == UNKNOWN or kind in (DEVICE, TEXT, NAME) or apart:
         alternatives = tuple(dict.fromkeys([*first.possibilities(), *second.possibilities()]))
         if len(alternatives) > 8 or _moved_in_one_branch(alternatives):

@@ -141,7 +141,7 @@ def test_other_annotations(annotation: str, kind: str) -> None:
         ("y = AutoTokenizer.from_pretrained('a').encode('hi', return_tensors='pt')", "cpu"),
         ("y = torch.load('a.pt')", "unknown"),
         ("y = torch.zeros(3, **size)", "unknown"),
-        ("y = torch.zeros(*size)", "unknown"),
+        ("y = torch.zeros(*size)", "cpu"),
         ("y = torch.zeros(*size, device=gpu)", "cuda:1"),
         ("y = copy.deepcopy(nn.Linear(2, 2).to(gpu))", "cuda:1"),
     ],

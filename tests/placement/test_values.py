@@ -366,3 +366,10 @@ def test_values_in_values_are_bounded() -> None:
         assert one.size <= v.MAX_SIZE
     other = Value(kind=v.SEQUENCE, items=(one, one))
     assert join(one, other).kind == v.SEQUENCE
+
+
+def test_modules_have_no_alternatives() -> None:
+    one, other = (Value(kind=v.MODULE, place=place, ids=frozenset([place])) for place in (CPU, Place("cuda")))
+    assert join(one, other).alternatives == ()
+    text = f"{HEAD}for y in (nn.Linear(2, 2), nn.Linear(2, 2, device=gpu)):\n    y.to(gpu)\n    z = y(g)\n"
+    assert lives(text, "z") == "cuda:1"
