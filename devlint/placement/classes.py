@@ -10,7 +10,7 @@ from devlint.placement import values as v
 from devlint.placement.calls import TRANSFERS
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 if TYPE_CHECKING:
     from devlint.placement.infer import Inference
@@ -29,6 +29,7 @@ class Classes:
         self._kinds: dict[ast.ClassDef, str] = {}
         self._placing: dict[ast.ClassDef, bool] = {}
         self._attributes: dict[tuple[ast.ClassDef, str], Value | None] = {}
+        self._stateful: dict[ast.ClassDef, bool] = {}
         self._assigning: dict[ast.ClassDef, dict[str, set[ast.AST]]] = {}
 
     def bases(self, node: ast.ClassDef) -> tuple[str | ast.ClassDef | None, ...]:
@@ -103,6 +104,40 @@ class Classes:
 
     def _known(self, name: str) -> bool:
         return self._inference.facts.cls(name) is not None
+
+    def has_state(self, node: ast.ClassDef) -> bool:
+        """Whether instances of a module class have parameters or buffers, as far as can be seen."""
+        if node not in self._stateful:
+            self._stateful[node] = False  # a class that holds its own kind
+            self._stateful[node] = any(
+                self._adds_state(part)
+                for base in self.lineage(node)
+                for part in (walk(base) if isinstance(base, ast.ClassDef) else ())
+            ) or any(
+                (self._inference.facts.cls(base) or {}).get("state") is True
+                for base in self.lineage(node)
+                if isinstance(base, str)
+            )
+        return self._stateful[node]
+
+    def _adds_state(self, part: ast.AST) -> bool:
+        """Whether a call registers something, or makes a layer with parameters."""
+        if not isinstance(part, ast.Call):
+            return False
+        name = last_name(part.func)
+        if name in ("register_buffer", "register_parameter", "add_module", "register_module", "Parameter", "Buffer"):
+            return True
+        if not name[:1].isupper():
+            return False
+        made = self._base(part.func)
+        if isinstance(made, ast.ClassDef):
+            return self.kind(made) in v.MODULE_KINDS and self.has_state(made)
+        row = self._inference.facts.cls(made) if made is not None else None
+        if row is None:
+            return made is not None and not made.startswith(
+                "builtins."
+            )  # a class of another file: a layer, most likely
+        return row.get("kind") in v.MODULE_KINDS and row.get("state") is True
 
     def method(self, node: ast.ClassDef, name: str) -> ast.AST | None:
         """The method of this name, of the class or of a base in the file."""

@@ -301,7 +301,8 @@ class Inference:
             return Value(ids=frozenset([node]))
         kind = self.classes.kind(callee.node)
         place = CPU if kind in v.MODULE_KINDS and state.default.is_cpu else NOWHERE_KNOWN
-        if place.is_cpu and (self.classes.places_itself(callee.node) or _is_told_where(node)):
+        elsewhere = self.classes.places_itself(callee.node) or _is_told_where(node)
+        if place.is_cpu and (elsewhere or not self.classes.has_state(callee.node)):
             place = NOWHERE_KNOWN
         origin = Origin(f"made by {callee.node.name}", node.lineno, node, node)
         return Value(kind=kind, node=callee.node, ids=frozenset([node]), place=place, origin=origin)

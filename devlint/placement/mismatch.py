@@ -101,8 +101,10 @@ def _checked(meeting: Meeting) -> Iterator[Operand]:
     at = meeting.row.get("at", {})
     named = {keyword.value for keyword in meeting.node.keywords if keyword.arg in free}
     placed = {meeting.node.args[at[name]] for name in free if name in at and at[name] < len(meeting.node.args)}
+    exempt = named | placed
+    exempt |= {item for part in exempt if isinstance(part, ast.Tuple | ast.List) for item in part.elts}
     for expression, value in meeting.operands:
-        if expression not in named and expression not in placed:
+        if expression not in exempt:
             yield expression, value
 
 

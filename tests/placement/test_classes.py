@@ -6,6 +6,7 @@ import ast
 
 import pytest
 from placement.believing import infer, lives, run, value, written
+from work import calls_of
 
 from devlint.placement import values as v
 
@@ -250,18 +251,13 @@ class A:
     assert value(HEAD + text, "self.b", "grow").kind == v.UNKNOWN
 
 
-def test_many_attributes_are_looked_up_in_their_share_of_time() -> None:
-    import time
-
-    def seconds(n: int) -> float:
+def test_the_work_of_looking_up_attributes_grows_with_their_number() -> None:
+    def work(n: int) -> int:
         made = "".join(f"        self.a{i} = torch.zeros(3)\n" for i in range(n))
         read = "".join(f"        x = x + self.a{i}\n" for i in range(n))
         text = f"{HEAD}class A(nn.Module):\n    def __init__(self):\n{made}    def forward(self, x):\n{read}"
         inference = infer(text)
-        start = time.process_time()
-        for node in [n for n in ast.walk(inference.tree) if isinstance(n, ast.FunctionDef)]:
-            inference.run(node)
-        return time.process_time() - start
+        functions = [n for n in ast.walk(inference.tree) if isinstance(n, ast.FunctionDef)]
+        return calls_of(lambda: [inference.run(node) for node in functions])
 
-    once = min(seconds(100) for _ in range(2))
-    assert seconds(800) < 8 * 3.5 * once + 0.2
+    assert work(400) < 1.5 * 4 * work(100)
