@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from checks.helpers import check, findings, fixed
+from work import calls_of
 
 from devlint.finding import Applicability
 
@@ -265,14 +266,9 @@ def test_fixed_programs_run_where_the_old_ones_stopped() -> None:
                     names["f"](x, None, None)  # type: ignore[operator]
 
 
-def test_many_findings_take_no_more_than_their_share_of_time() -> None:
-    import time
-
-    def seconds(n: int) -> float:
+def test_the_work_of_many_findings_grows_with_their_number() -> None:
+    def work(n: int) -> int:
         text = function("".join(f"a{i} = torch.zeros(3) + x.sin()\n" for i in range(n)))
-        start = time.process_time()
-        assert len(check(text, "DEV201")) == n
-        return time.process_time() - start
+        return calls_of(lambda: check(text, "DEV201"))
 
-    once = min(seconds(50) for _ in range(2))
-    assert seconds(400) < 8 * 3 * once + 0.2
+    assert work(200) < 1.5 * 4 * work(50)
