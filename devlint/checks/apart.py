@@ -123,14 +123,24 @@ def _dropped(context: Context, owner: ast.AST) -> set[object]:
     """What a discarded transfer should have moved: DEV101 speaks of it."""
     found: set[object] = set()
     run = context.inference.run(owner)
-    for name in TRANSFERS & context.seen.discards.keys():
-        for attribute in context.seen.discards[name]:
-            value = run.values.get(attribute.value)
-            if value is not None and value.is_tensor:
-                found |= value.ids
-                if value.origin is not None and value.origin.root is not None:
-                    found.add(value.origin.root)
+    for attribute in _discards(context).get(owner, ()):
+        value = run.values.get(attribute.value)
+        if value is not None and value.is_tensor:
+            found |= value.ids
+            if value.origin is not None and value.origin.root is not None:
+                found.add(value.origin.root)
     return found
+
+
+def _discards(context: Context) -> dict[ast.AST, list[ast.Attribute]]:
+    """The discarded transfers of each function."""
+    memo: dict[ast.AST, list[ast.Attribute]] | None = context.memo.get("discards")
+    if memo is None:
+        memo = context.memo["discards"] = {}
+        for name in TRANSFERS & context.seen.discards.keys():
+            for attribute in context.seen.discards[name]:
+                memo.setdefault(context.inference.owner(attribute), []).append(attribute)
+    return memo
 
 
 def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
