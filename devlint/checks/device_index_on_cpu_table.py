@@ -7,6 +7,7 @@ import ast
 from devlint.checks import rewrite
 from devlint.checks.apart import TABLE, defects, factories, shown
 from devlint.checks.base import Rule
+from devlint.checks.guards import expects_error
 from devlint.checks.uses import ends_on_host
 from devlint.finding import Fix, Group, RuleInfo
 from devlint.placement import values as v
@@ -49,5 +50,5 @@ class DeviceIndexOnCpuTable(Rule):
         edit = rewrite.add_keyword(self.context, node.value, "device", f"{index.id}.device")
         if edit is None:
             return None, "the factory's keywords are not all written here"
-        proven = self.value_of(index).kind == v.TENSOR
+        proven = self.value_of(index).kind == v.TENSOR and not expects_error(self.context, mismatch.meeting.node)
         return (rewrite.safe if proven else rewrite.unsafe)("Make the table where its index is", edit), None

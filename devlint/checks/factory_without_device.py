@@ -7,7 +7,7 @@ import ast
 from devlint.checks import rewrite
 from devlint.checks.apart import defects, factories, shown
 from devlint.checks.base import Rule
-from devlint.checks.placing import device_expression
+from devlint.checks.placing import device_expression, surely_fails
 from devlint.checks.uses import wanted_on_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
@@ -29,20 +29,21 @@ class FactoryWithoutDevice(Rule):
     screen = (Calls(factories(), frozenset({"device"})),)
 
     def suspects(self) -> bool:
-        """Each factory call to report is kept with the first operation in which its tensor fails."""
-        self._found: dict[ast.AST, Mismatch] = {}
+        """Each factory call to report is kept with the operations in which its tensor fails."""
+        self._found: dict[ast.AST, list[Mismatch]] = {}
         for mismatch in defects(self.context, self.info.code):
             origin = mismatch.host[1].origin
             if origin is not None and isinstance(origin.node, ast.Call):
-                self._found.setdefault(origin.node, mismatch)
+                self._found.setdefault(origin.node, []).append(mismatch)
         return bool(self._found)
 
     def visit_Call(self, node: cst.Call) -> None:
         call = self.context.ast_of(node)
-        mismatch = self._found.get(call)
-        if mismatch is None or not isinstance(call, ast.Call):
+        mismatches = self._found.get(call)
+        if mismatches is None or not isinstance(call, ast.Call):
             return
-        fix, no_fix = self._fix(node, call, mismatch)
+        mismatch = mismatches[0]
+        fix, no_fix = self._fix(node, call, mismatches)
         name = self.context.text(call.func)
         message = (
             f"`{name}()` without a device makes a CPU tensor, which meets {shown(self.context, *mismatch.device)}"
@@ -51,8 +52,8 @@ class FactoryWithoutDevice(Rule):
         )
         self.report(rewrite.callee_span(self.context, node), message, fix=fix, no_fix=no_fix)
 
-    def _fix(self, node: cst.Call, call: ast.Call, mismatch: Mismatch) -> tuple[Fix | None, str | None]:
-        device = device_expression(self.context, mismatch.device[1].place, call)
+    def _fix(self, node: cst.Call, call: ast.Call, mismatches: list[Mismatch]) -> tuple[Fix | None, str | None]:
+        device = device_expression(self.context, mismatches[0].device[1].place, call)
         if device is None:
             return None, "no tensor or variable in reach names the device"
         name = self.name_of(call.func) or ""
@@ -69,7 +70,9 @@ class FactoryWithoutDevice(Rule):
             edit = rewrite.add_keyword(self.context, node, "device", device.text)
         if edit is None:
             return None, "its keywords are not all written here"
-        certain = device.certain and not wanted_on_host(self.context, call)
+        # What meets on one way only may have worked on the others as it is.
+        fails = any(surely_fails(self.context, one.meeting.node, call) for one in mismatches)
+        certain = device.certain and fails and not wanted_on_host(self.context, call)
         return (rewrite.safe if certain else rewrite.unsafe)(title, edit), None
 
     def _legacy(self, node: cst.Call, call: ast.Call, name: str, device: str) -> tuple[Fix | None, str | None]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from devlint.checks import rewrite
 from devlint.checks.apart import INPUT, defects, factories, shown
 from devlint.checks.base import Rule
-from devlint.checks.placing import Named, device_expression, repeatable
+from devlint.checks.guards import expects_error
+from devlint.checks.placing import Named, device_expression, repeatable, surely_fails
 from devlint.checks.taken import is_taken_from_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
@@ -79,7 +80,8 @@ class InputNotMoved(Rule):
             if how is None or not all(isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load) for read in reads):
                 return None, "how its sibling was moved cannot be repeated here"
             edits = dict.fromkeys(Edit(end, end, how) for _, end in map(context.span, reads))
-            return rewrite.safe(f"Move it as `{mismatch.sibling}`", *edits), None
+            caught = any(expects_error(context, one.meeting.node) for one in group)
+            return (rewrite.unsafe if caught else rewrite.safe)(f"Move it as `{mismatch.sibling}`", *edits), None
         origin = mismatch.host[1].origin
         made = origin.node if origin is not None else None
         module, value = mismatch.device
@@ -93,6 +95,7 @@ class InputNotMoved(Rule):
             _, end = context.span(made)
             edit = Edit(end, end, f".to({named.text})")
             certain = named.certain or repeatable(context, ast.parse(named.text, mode="eval").body, made)
+            certain = certain and any(surely_fails(context, one.meeting.node, made) for one in group)
             return (rewrite.safe if certain else rewrite.unsafe)("Move the batch to the model's device", edit), None
         named = device_expression(context, value.place, mismatch.host[0])
         if named is None or not all(isinstance(one.host[0], _PRIMARY) and not _is_stored(one.host[0]) for one in group):

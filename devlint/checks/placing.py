@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from devlint.checks.context import Context
+from devlint.checks.guards import expects_error
 from devlint.placement import values as v
 from devlint.placement.mismatch import same_place
 from devlint.placement.state import State
@@ -225,14 +226,26 @@ def _optional(owner: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.arg]:
     return found
 
 
-def _runs_with(context: Context, node: ast.AST, at: ast.AST) -> bool:
-    """Whether node runs whenever `at` does: before it, or after it with nothing between that leaves."""
+def surely_fails(context: Context, meeting: ast.AST, at: ast.AST) -> bool:
+    """Whether a program in which the operands of a meeting are apart ends there whenever it comes to the node `at`.
+
+    Then whatever is done at `at` to bring them together changes nothing that worked. Loops are taken to turn at least
+    once.
+    """
+    return _runs_with(context, meeting, at, True) and not expects_error(context, meeting)
+
+
+def _runs_with(context: Context, node: ast.AST, at: ast.AST, turns: bool = False) -> bool:
+    """Whether node runs whenever `at` does: before it, or after it with nothing between that leaves.
+
+    `turns`: `for` loops and comprehensions over something turn at least once.
+    """
     path = {id(at): at, **{id(above): above for above in context.inference.ancestors(at)}}
     child = node
     for above in context.inference.ancestors(node):
         if id(child) in path:
             return True  # one is part of the other
-        if isinstance(above, _PARTIAL) and id(above) not in path:
+        if isinstance(above, _PARTIAL) and id(above) not in path and not (turns and _is_filled(above)):
             return False
         body = _body_with(above, child)
         if body is not None:
@@ -241,12 +254,25 @@ def _runs_with(context: Context, node: ast.AST, at: ast.AST) -> bool:
                 first, last = sorted((body.index(mine), body.index(child)))
                 between = body[first : last + 1] if child is not body[first] else []
                 return not any(isinstance(part, _LEAVES) for one in between for part in walk(one) if one is not child)
-            if isinstance(above, _BRANCHES):
+            if isinstance(above, _BRANCHES) and not (turns and _is_first_turn(above, child)):
                 return False
         if isinstance(above, _FUNCTIONS):
             return False
         child = above
     return False
+
+
+def _is_filled(node: ast.AST) -> bool:
+    """Whether a comprehension evaluates its element at least once, where there is something to loop over."""
+    return isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp) and not any(one.ifs for one in node.generators)
+
+
+def _is_first_turn(loop: ast.AST, child: ast.AST) -> bool:
+    """Whether child runs in the first turn of a `for` loop: nothing before it leaves."""
+    if not isinstance(loop, ast.For | ast.AsyncFor) or child not in loop.body:
+        return False
+    before = loop.body[: loop.body.index(child)]
+    return not any(isinstance(part, _LEAVES) for one in before for part in walk(one))
 
 
 def _body_with(above: ast.AST, child: ast.AST) -> list[ast.AST] | None:

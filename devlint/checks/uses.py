@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from devlint.checks.context import Context
+from devlint.checks.guards import expects_error
 from devlint.placement import values as v
 from devlint.placement.values import Place, Value
 from devlint.syntax.names import Scope
@@ -125,11 +126,14 @@ def _binds(loop: ast.AST, name: str) -> bool:
 
 
 def settled_at(context: Context, place: Place, reads: Sequence[ast.Name]) -> bool:
-    """Whether each read meets a value proven to be at `place`, or a module there, and nothing else."""
-    return place.known and all(_meets(context, place, read) for read in reads)
+    """Whether each read meets a value proven to be at `place`, or a module there, and nothing else.
+
+    Reads of a shape or dtype meet nothing; what is made of the answer to "on which device" may meet anything.
+    """
+    return place.known and all(_meets(context, place, read) and not expects_error(context, read) for read in reads)
 
 
-_ASKING = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "layout", "names"})
+_ASKING = frozenset({"shape", "dtype", "ndim", "requires_grad", "layout", "names"})
 
 
 def _meets(context: Context, place: Place, read: ast.Name) -> bool:

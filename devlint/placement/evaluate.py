@@ -96,7 +96,7 @@ class Evaluator:
         if value.kind == v.UNKNOWN and value.ids:
             kind = self.evidence.kind(value.ids)
             if kind != v.UNKNOWN:
-                return replace(value, kind=kind)
+                return replace(value, kind=kind, alternatives=tuple(map(self.resolved, value.alternatives)))
         return value
 
     def feed(self, node: ast.Call, operands: Sequence[calls.Operand]) -> None:

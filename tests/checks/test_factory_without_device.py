@@ -93,6 +93,40 @@ def test_what_is_wanted_on_the_host_elsewhere_is_no_safe_fix(lines: str) -> None
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        "t = torch.arange(3)\nif flag:\n    x = x + t\nreturn t",
+        "t = torch.arange(3)\nt = t if flag else x + t\nreturn t",
+        "t = torch.arange(3)\nwhile flag:\n    x = x + t\nreturn t",
+        "t = torch.arange(3)\nreturn [x + t for _ in d if flag], t",
+        "t = torch.arange(3)\nif flag:\n    return t\nreturn x + t",
+        "t = torch.arange(3)\nfor _ in d:\n    if flag:\n        break\n    x = x + t\nreturn t",
+        "t = torch.arange(3)\ntry:\n    x = x + t\nexcept RuntimeError:\n    pass\nreturn t",
+        "t = torch.arange(3)\nlater = lambda: x + t\nreturn t, later",
+    ],
+)
+def test_what_may_not_meet_at_all_is_no_safe_fix(lines: str) -> None:
+    (found,) = findings(function(lines), "DEV201")
+    assert found.fix is not None and found.fix.applicability is Applicability.UNSAFE
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if flag:\n    t = torch.arange(3)\n    x = x + t\nreturn x",
+        "if flag:\n    t = torch.arange(3)\nelse:\n    t = x\nreturn x + t",
+        "t = torch.arange(3)\nwith torch.no_grad():\n    x = x + t\nreturn t",
+        "t = torch.arange(3)\nfor _ in d:\n    x = x + t\nreturn t",
+        "t = torch.arange(3)\nif (x + t).sum() > 0:\n    return x\nreturn t",
+        "try:\n    t = torch.arange(3)\n    return x + t\nfinally:\n    print(x)",
+    ],
+)
+def test_what_surely_meets_is_a_safe_fix(lines: str) -> None:
+    (found,) = findings(function(lines), "DEV201")
+    assert found.fix is not None and found.fix.applicability is Applicability.SAFE
+
+
+@pytest.mark.parametrize(
     "lines, arguments, wanted",
     [
         ("x = x.to(d)\nreturn x + torch.zeros(3)", "x, flag, d", "x = x.to(d)\nreturn x + torch.zeros(3, device=d)"),

@@ -85,6 +85,11 @@ def test_no_fix_where_the_transfer_cannot_be_repeated(lines: str) -> None:
     assert repaired(lines, unsafe=True) == lines
 
 
+def test_an_error_that_is_caught_makes_the_fix_unsafe() -> None:
+    lines = "x = x.to(device)\nout = model(x)\ntry:\n    F.cross_entropy(out, y)\nexcept RuntimeError:\n    pass"
+    assert [one.fix.applicability for one in findings(loop(lines), "DEV103") if one.fix] == [Applicability.UNSAFE]
+
+
 def test_an_augmented_assignment_is_reported_and_not_rewritten() -> None:
     text = HEAD + (
         "def f(loader, device):\n    model = nn.Linear(2, 2).to(device)\n    for x, y in loader:\n"
@@ -163,6 +168,11 @@ def test_what_a_tokenizer_gives(lines: str, moved: str) -> None:
     (found,) = findings(tokens(lines), "DEV103")
     assert found.fix is not None and found.fix.applicability is Applicability.SAFE
     assert fixed(tokens(lines), "DEV103") == tokens(lines.replace('"pt")', f'"pt").to({moved})'))
+
+
+def test_tokens_that_may_not_meet_the_model_are_no_safe_fix() -> None:
+    (found,) = findings(tokens(MODEL + TEXT + "if flag:\n    return model(**b)\nreturn b", "device, flag"), "DEV103")
+    assert found.fix is not None and found.fix.applicability is Applicability.UNSAFE
 
 
 def test_a_device_that_is_bound_later_is_not_named() -> None:
