@@ -156,7 +156,8 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     if host.is_module and host.place.device not in ("", "cpu"):
         return MIXED
     if host.is_module:
-        return COMPANION if here and not device.is_module else ""
+        # What an argument is given is on the device only where something says so: resampling is done on the host.
+        return COMPANION if here and not device.is_module and not _is_given(device) else ""
     if _is_own_attribute(context, mismatch) and not here:
         return ATTRIBUTE
     if not here:
@@ -174,6 +175,11 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     return (
         MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
     )
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is where an argument of the function is."""
+    return isinstance(value.place.key, tuple) and value.place.key[0] == "at"
 
 
 def _is_moved_module(value: Value) -> bool:

@@ -311,7 +311,8 @@ class Inference:
         """What the calls in this file pass for an argument of a function or method of the file."""
         if function.name in ("forward", "__call__"):
             return []  # every module has one: whose is called cannot be seen
-        method = isinstance(self.parents.get(function), ast.ClassDef)
+        static = any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
+        method = isinstance(self.parents.get(function), ast.ClassDef) and not static
         positional = [*function.args.posonlyargs, *function.args.args]
         position = positional.index(argument) if argument in positional else None
         found = []

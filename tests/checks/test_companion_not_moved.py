@@ -99,10 +99,10 @@ def test_a_network_that_places_itself_is_silent(line: str) -> None:
     assert check(text.replace("self.layer = nn.Linear(2, 2)", line), "DEV106") == []
 
 
-def test_no_fix_where_nothing_names_the_device() -> None:
-    text = HEAD + "def f(x: torch.Tensor):\n    head = nn.Linear(2, 2)\n    return head(x)\n"
-    for found in findings(text, "DEV106"):
-        assert found.fix is None or "x.device" in found.fix.edits[0].text
+@pytest.mark.parametrize("used", ["head(x)", "head(x.sin())", "head(x.to(device))"])
+def test_an_argument_is_on_the_device_only_where_something_says_so(used: str) -> None:
+    text = HEAD + f"def f(x: torch.Tensor, device):\n    head = nn.Linear(2, 2)\n    return {used}\n"
+    assert len(check(text, "DEV106")) == used.count("device")
 
 
 def test_fixed_programs_run_where_the_old_ones_stopped() -> None:

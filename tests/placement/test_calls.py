@@ -267,11 +267,14 @@ def test_a_table_is_indexed() -> None:
         ("g(*pieces)", []),
         ("g(**pieces)", []),
         ("h.g(torch.zeros(2))", ["cpu"]),
+        ("class A:\n    @staticmethod\n    def g(x): ...\n\nA.g(torch.zeros(2))", ["cpu"]),
+        ("class A:\n    def g(self, x): ...\n\nA().g(torch.zeros(2))", ["cpu"]),
         ("", []),
     ],
 )
 def test_what_the_file_passes_for_an_argument(calls: str, wanted: list[str]) -> None:
-    inference = infer(f"import torch\ndef g(x):\n    return x\n{calls}\n")
+    own = "" if calls.startswith("class") else "def g(x):\n    return x\n"
+    inference = infer(f"import torch\n{own}{calls}\n")
     (function,) = [n for n in ast.walk(inference.tree) if isinstance(n, ast.FunctionDef)]
-    found = inference.passed(function.args.args[0], function)
+    found = inference.passed(function.args.args[-1], function)
     assert sorted(written(one.place) for one in found) == wanted
