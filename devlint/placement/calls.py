@@ -250,12 +250,29 @@ def _dims(name: str, arguments: Arguments) -> int | None:
     last = name.rsplit(".", 1)[-1]
     if last in ("arange", "linspace", "logspace", "range", "randperm"):
         return 1
+    if last == "eye":
+        return 2
     if not arguments.positional:
         return None
     expression, value = arguments.positional[0]
-    if last in ("tensor", "as_tensor", "scalar_tensor"):
-        return 0 if value.kind == v.NUMBER else None
-    return 0 if isinstance(expression, ast.Tuple) and not expression.elts else None
+    if last in ("tensor", "as_tensor", "asarray", "scalar_tensor"):
+        return _nested(value)
+    if isinstance(expression, ast.Tuple | ast.List):
+        return None if any(isinstance(item, ast.Starred) for item in expression.elts) else len(expression.elts)
+    if last in ("zeros", "ones", "empty", "rand", "randn") and all(
+        size.kind == v.NUMBER and not isinstance(item, ast.Starred) for item, size in arguments.positional
+    ):
+        return len(arguments.positional)
+    return None
+
+
+def _nested(value: Value) -> int | None:
+    """How many lists of a literal are in each other, the innermost of numbers; None where that is not seen."""
+    if value.kind == v.NUMBER:
+        return 0
+    inner = value.items[0] if value.items else value.element if value.kind == v.SEQUENCE else None
+    dims = _nested(inner) if inner is not None else None
+    return None if dims is None else dims + 1
 
 
 def _result_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arguments) -> int | None:
@@ -264,8 +281,7 @@ def _result_dims(name: str, row: Row, tensors: Sequence[Operand], arguments: Arg
         return int(row["dims"])
     if "dims_alone" in row and len(arguments.all) == (1 if isinstance(arguments.node.func, ast.Name) or tensors else 0):
         return int(row["dims_alone"])
-    scalars = bool(tensors) and all(value.dims == 0 for _, value in tensors)
-    return 0 if scalars and name not in _CHANGE_DIMS else None
+    return v.scalar_dims(*(value for _, value in tensors)) if name not in _CHANGE_DIMS else None
 
 
 def _place_by_rule(evaluator: Evaluator, node: ast.Call, rule: str, row: Row, arguments: Arguments) -> Place:
@@ -676,9 +692,8 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
             )
         return evaluator.unknown(node)
     place = evaluator.inference.meet(evaluator, node, tensors, {})
-    dims = 0 if len(tensors) == len(operands) and all(t.dims == 0 for _, t in tensors) else None
-    if len(tensors) == 1 and tensors[0][1].dims == 0 and all(o.is_tensor or _is_number(o) for _, o in operands):
-        dims = 0
+    alone = all(value.is_tensor or _is_number(value) for _, value in operands)
+    dims = v.scalar_dims(*(value for _, value in tensors)) if alone else None
     return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
 
 

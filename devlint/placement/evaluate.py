@@ -284,8 +284,7 @@ class Evaluator:
         if base.kind == v.ARRAY and index.is_tensor and index.place.key is not None:
             self.on_host.add(index.place.key)  # NumPy reads its indices, which it can on the CPU only
         if base.is_tensor:
-            dims = base.dims - 1 if base.dims and isinstance(index.const, int) else None
-            return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=dims)
+            return replace(base, kind=v.TENSOR, ids=frozenset([("item", node)]), dims=self._item_dims(base, node))
         if base.kind == v.SEQUENCE:
             if sliced:
                 return replace(base, items=None, ids=frozenset([node]))
@@ -308,6 +307,25 @@ class Evaluator:
             return Value(kind=v.MODULE, place=base.place, ids=frozenset([("item", node)]))
         key: Hashable = ("item", base.ids, index.const) if base.ids and index.const is not None else ("item", node)
         return self.unknown(key)
+
+    def _item_dims(self, base: Value, node: ast.AST) -> int | None:
+        """How many dimensions `base[...]` has: each number in the index takes one away."""
+        index = node.slice if isinstance(node, ast.Subscript) else None
+        taken, added, exact, shaped = 0, 0, base.dims is not None and base.dims >= 0, False
+        for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+            value = self.values.get(part, ANYTHING) if part is not None else ANYTHING
+            if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is ...):
+                shaped = True
+            elif value.kind == v.NOTHING:
+                added, shaped = added + 1, True
+            elif value.kind == v.NUMBER:
+                taken += 1
+            else:
+                exact = False
+                shaped |= value.kind == v.SEQUENCE or (value.is_tensor and value.dims not in (0, v.MAYBE_NONE))
+        if exact and base.dims is not None:
+            return max(base.dims - taken + added, 0)
+        return None if shaped else v.MAYBE_NONE
 
     # --- comprehensions, lambdas, others ----------------------------------------------------------------------
 
@@ -408,7 +426,8 @@ class Evaluator:
         if value.items is not None and len(value.items) == count and not starred:
             return value.items[position]
         if value.kind in (v.TENSORS, v.TENSOR):
-            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([target]), origin=value.origin)
+            dims = None if value.kind == v.TENSORS else _one_less(value)
+            return Value(kind=v.TENSOR, place=value.place, ids=frozenset([target]), origin=value.origin, dims=dims)
         if value.kind == v.SEQUENCE and value.element is not None and value.element != ANYTHING:
             # Each turn of unpacking is another element: same kind and place, another definition.
             return replace(value.element, ids=frozenset([target]))
@@ -429,7 +448,7 @@ class Evaluator:
         if value.element is not None:
             return value.element
         if value.kind in (v.TENSOR, v.PARAMETER, v.TENSORS):
-            dims = value.dims - 1 if value.dims else None
+            dims = None if value.kind == v.TENSORS else _one_less(value)
             return Value(
                 kind=v.TENSOR, place=value.place, ids=frozenset([("element", node)]), origin=value.origin, dims=dims
             )
@@ -437,6 +456,11 @@ class Evaluator:
             origin = Origin("an item of the loader", getattr(node, "lineno", 0))
             return self.unknown("element", node, origin=origin)
         return self.unknown("element", node)
+
+
+def _one_less(value: Value) -> int:
+    """The dimensions of the elements of a tensor."""
+    return value.dims - 1 if value.dims is not None and value.dims > 0 else v.MAYBE_NONE
 
 
 _LAYER_PARAMETERS = frozenset({"weight", "bias", "in_proj_weight", "in_proj_bias", "weight_ih_l0", "weight_hh_l0"})

@@ -115,7 +115,7 @@ def _fixed_on_host(inference: Inference, meeting: Meeting, value: Value) -> list
     for one in possible:
         if not one.place.is_cpu or one.origin is None or one.origin.node is None:
             continue
-        if one.dims == 0 and meeting.row.get("scalar_ok", True):
+        if one.dims in (0, v.MAYBE_NONE) and meeting.row.get("scalar_ok", True):
             continue
         others = [other for other in possible if not other.place.is_cpu]
         if any(_decided_with(inference, one, other, meeting.node) for other in others):

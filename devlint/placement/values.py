@@ -48,6 +48,9 @@ TENSOR_KINDS = frozenset({TENSOR, PARAMETER, BUFFER})
 MODULE_KINDS = frozenset({MODULE, METRIC, CONTAINER, "pretrained", "lightning_module"})
 
 
+MAYBE_NONE = -1
+"""Dimensions of a tensor that may have none: `t[i]` of a table with one may meet tensors on any device."""
+
 MAX_SIZE = 512
 """Values in one value: of containers of containers, and of alternatives, that hold more, the contents are not known. A
 loop around `a = [a, b]` would have no end else, and comparing what 40 lines `a = (a, a)` make would not come to one."""
@@ -189,7 +192,7 @@ def join(first: Value, second: Value) -> Value:
         keys=first.keys if first.keys == second.keys else None,
         element=_joined_element(first, second),
         node=first.node if same_class else None,
-        dims=first.dims if first.dims == second.dims else None,
+        dims=scalar_dims(first, second) if first.dims != second.dims else first.dims,
         alternatives=alternatives,
         origin=first.origin if first.origin == second.origin and place == first.place else None,
     )
@@ -202,6 +205,15 @@ def _joined_element(first: Value, second: Value) -> Value | None:
     if second.items == ():
         return first.element
     return join(first.element, second.element) if first.element and second.element else None
+
+
+def scalar_dims(*values: Value) -> int | None:
+    """0 where none of these tensors has dimensions, MAYBE_NONE where it may be so, None where one surely has some or
+    nothing is known."""
+    dims = {value.dims for value in values}
+    if not dims or not dims <= {0, MAYBE_NONE}:
+        return None
+    return 0 if dims == {0} else MAYBE_NONE
 
 
 def _moved_in_one_branch(values: Iterable[Value]) -> bool:

@@ -119,6 +119,9 @@ def test_what_may_not_meet_at_all_is_no_safe_fix(lines: str) -> None:
         "t = torch.arange(3)\nfor _ in d:\n    x = x + t\nreturn t",
         "t = torch.arange(3)\nif (x + t).sum() > 0:\n    return x\nreturn t",
         "try:\n    t = torch.arange(3)\n    return x + t\nfinally:\n    print(x)",
+        "return x + torch.zeros(3, 3)[:, 0]",
+        "return x + torch.zeros(3, 3)[0]",
+        "return x + torch.zeros(*flag)[None]",
     ],
 )
 def test_what_surely_meets_is_a_safe_fix(lines: str) -> None:
@@ -235,6 +238,11 @@ def test_modules(lines: str, wanted: str | None) -> None:
         "return x + torch.zeros_like(x) + x.new_zeros(3) + x.new_tensor([1])",
         "return x + torch.tensor(1.0)",
         "return x + torch.tensor(flag)",
+        "return x + torch.zeros(3)[0]",
+        "t = torch.linspace(0, 1, 3)\nreturn x * t[flag] * t[flag - 1]",
+        "return [x * t for t in torch.linspace(0, 1, 3)]",
+        "a, b = torch.arange(2)\nreturn x * a",
+        "offsets = torch.as_tensor([0, *flag]).cumsum_(0)\nreturn [x + o for _, o in zip(d, offsets)]",
         "return x[torch.randperm(3)]",
         "x[0] = torch.zeros(3)\nreturn x",
         "return x + torch.arange(3).sum().item()",

@@ -263,6 +263,49 @@ def test_dimensions(expression: str, simulation: None) -> None:
 
 
 @pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.zeros(3)",
+        "torch.zeros(3, 4)",
+        "torch.zeros((3, 4))",
+        "torch.full((2,), 1.0)",
+        "torch.rand(c.size(0), 2)",
+        "torch.eye(3)",
+        "torch.arange(3)",
+        "torch.tensor([1, 2])",
+        "torch.tensor([[1.0], [2.0]])",
+        "torch.zeros(3, 4)[0]",
+        "torch.zeros(3, 4)[0, 1]",
+        "torch.zeros(3, 4)[-1]",
+        "torch.zeros(3, 4)[:, 0]",
+        "torch.zeros(3, 4)[None]",
+        "torch.zeros(3, 4)[1:]",
+        "torch.zeros(3, 4)[..., 0]",
+        "torch.arange(3)[1]",
+        "torch.arange(3)[1] * 2 + 1",
+        "torch.zeros(3).mul_(2)",
+        "next(iter(torch.zeros(3)))",
+        "[t for t in torch.zeros(3, 4)][0]",
+    ],
+)
+def test_known_dimensions_are_those_of_torch(expression: str, simulation: None) -> None:
+    names: dict[str, object] = {}
+    exec(f"{HEAD}y = {expression}", names)
+    dims = names["y"].dim()  # type: ignore[attr-defined]
+    assert value(f"{HEAD}y = {expression}", "y").dims in ((dims, None) if dims else (0, v.MAYBE_NONE))
+
+
+@pytest.mark.parametrize("expression", ["t[k]", "t[k, k]", "t[k] * 2", "-t[k]", "t[k].abs()", "t[k] + t[0]"])
+def test_items_of_a_tensor_of_unknown_dimensions_may_have_none(expression: str) -> None:
+    assert value(f"{HEAD}t = torch.zeros(*sizes)\ny = {expression}", "y").dims == v.MAYBE_NONE
+
+
+@pytest.mark.parametrize("expression", ["t[:, k]", "t[None]", "t[k:]", "t[[0, 1]]", "t[i]", "t[k, ...]", "t[k] + c"])
+def test_parts_of_a_tensor_have_dimensions(expression: str) -> None:
+    assert value(f"{HEAD}t = torch.zeros(*sizes)\ny = {expression}", "y").dims not in (0, v.MAYBE_NONE)
+
+
+@pytest.mark.parametrize(
     "expression, kind",
     [
         ("1", v.NUMBER),
