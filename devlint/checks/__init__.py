@@ -22,8 +22,6 @@ OWN = (
 )
 """What devlint says of a file itself; always reported."""
 
-_HELPERS = frozenset({"base", "context", "rewrite", "uses"})
-
 
 @cache
 def rules() -> Mapping[str, type[Rule]]:
@@ -32,11 +30,9 @@ def rules() -> Mapping[str, type[Rule]]:
 
     found: dict[str, type[Rule]] = {}
     for entry in pkgutil.iter_modules(__path__):
-        if entry.name in _HELPERS:
-            continue
         module = importlib.import_module(f"{__name__}.{entry.name}")
         for thing in vars(module).values():
-            if isinstance(thing, type) and issubclass(thing, Rule) and thing.__module__ == module.__name__:
+            if isinstance(thing, type) and issubclass(thing, Rule) and "info" in vars(thing):
                 found[thing.info.code] = thing
     return dict(sorted(found.items()))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
 from devlint.placement import values as v
 from devlint.placement.api import facts
@@ -48,6 +50,7 @@ def _root(value: Value) -> object:
     return value.origin.root if value.origin is not None else None
 
 
+@cache
 def factories() -> frozenset[str]:
     """The last names of all that makes a tensor without being given one."""
     rows = facts().calls.items()
@@ -200,8 +203,7 @@ def _is_own_attribute(context: Context, mismatch: Mismatch) -> bool:
 
 def shown(context: Context, expression: ast.expr, value: Value) -> str:
     """An operand for a message: how it is written, and how it came to its device."""
-    text = " ".join(context.text(expression).split())
-    text = text if len(text) <= 30 else text[:27] + "..."
+    text = shortened(" ".join(context.text(expression).split()), 30)
     return f"`{text}`" + (
         f" ({value.origin})" if value.origin is not None and str(value.origin) != f"the argument {text}" else ""
     )

@@ -8,6 +8,7 @@ from devlint.checks import guards, rewrite
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.device_texts import Texts
+from devlint.checks.rewrite import shortened
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.device_text import TYPES, near_miss, read
@@ -105,7 +106,7 @@ class DeviceComparison(Rule):
     # --- with strings -----------------------------------------------------------------------------------------
 
     def _with_text(self, device: ast.expr, texts: list[ast.expr], negated: bool, operator: str) -> None:
-        written = _short(ast.unparse(device))
+        written = shortened(ast.unparse(device))
         outcome = "true" if negated else "false"
         text = ast.unparse(texts[0]) if len(texts) == 1 and operator == "==" else "strings"
         fix, no_fix = self._text_fix(device, texts)
@@ -151,7 +152,7 @@ class DeviceComparison(Rule):
         fix = rewrite.unsafe("Search its text", rewrite.replace(self.context, device, f"str({written})"))
         self.report(
             device,
-            f"`{_short(written)}` is a torch.device: `in` raises TypeError: argument of type 'torch.device' is not "
+            f"`{shortened(written)}` is a torch.device: `in` raises TypeError: argument of type 'torch.device' is not "
             "iterable",
             fix=fix,
         )
@@ -170,7 +171,8 @@ class DeviceComparison(Rule):
             by = f", as {default} is by default," if default else ""
             self.report(
                 chosen,
-                f"`{_short(ast.unparse(chosen))}` lacks the index where it is '{kind}'{by} and a tensor's device has "
+                f"`{shortened(ast.unparse(chosen))}` lacks the index where it is '{kind}'{by}"
+                f" and a tensor's device has "
                 f"one: the comparison is always {outcome} there",
                 no_fix="which index is meant is yours to say; where none is, compare the types",
             )
@@ -239,7 +241,3 @@ class DeviceComparison(Rule):
             for branch in branches
             for part in walk(branch)
         )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -106,9 +106,9 @@ class DiscardedTransfer(Rule):
 
     def _report(self, node: cst.Expr, function: cst.Attribute, name: str) -> None:
         receiver = function.value
-        written = self.context.text(receiver)
+        written = rewrite.shortened(" ".join(self.context.text(receiver).split()))
         span = rewrite.attribute_span(self.context, function)
-        message = f"`.{name}()` gives a copy, which is thrown away: `{_short(written)}` stays as it is"
+        message = f"`.{name}()` gives a copy, which is thrown away: `{written}` stays as it is"
         fix, no_fix = self._fix(node, function, name)
         self.report(span, message, fix=fix, no_fix=no_fix)
 
@@ -176,8 +176,3 @@ def _is_probe_or_timer(node: ast.expr) -> bool:
         if isinstance(part, ast.Attribute | ast.Name)
     ]
     return any(name in _PROBES or name.lower().endswith(_TIMERS) for name in names)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 40 else line[:37] + "..."

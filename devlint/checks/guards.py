@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from devlint.checks.context import Context
+from devlint.syntax.trees import last_name
 
 _EXPECTS = frozenset({"raises", "assertRaises", "assertRaisesRegex", "suppress"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -32,11 +33,7 @@ def expects_error(context: Context, node: ast.AST) -> bool:
 
 
 def _names_one(node: ast.AST, names: frozenset[str]) -> bool:
-    function = node.func if isinstance(node, ast.Call) else node
-    last = (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
-    return last in names
+    return last_name(node.func if isinstance(node, ast.Call) else node) in names
 
 
 def conditions(context: Context, node: ast.AST) -> Iterator[str]:

@@ -10,6 +10,7 @@ from devlint.checks import guards, rewrite
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.device_texts import argument
+from devlint.checks.rewrite import shortened
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.device_text import read
@@ -269,7 +270,8 @@ class HardcodedDeviceIndex(Rule):
     def _report_ids(self, node: ast.expr) -> None:
         self.report(
             node,
-            f"the GPUs {_short(ast.unparse(node))} are fixed here: a machine without them fails, and others go unused",
+            f"the GPUs {shortened(ast.unparse(node))} are fixed here:"
+            " a machine without them fails, and others go unused",
             no_fix="which GPUs there are is the caller's to say",
         )
 
@@ -391,7 +393,3 @@ def _fills_in(branch: ast.If, child: ast.AST, literal: ast.AST) -> bool:
     targets = {ast.unparse(target) for target in child.targets}
     asked = {ast.unparse(part) for part in walk(branch.test) if isinstance(part, ast.Name | ast.Attribute)}
     return bool(targets & asked)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -15,7 +15,7 @@ from devlint.placement.device_text import error, map_location_error, read, repai
 from devlint.placement.values import Value
 from devlint.screen import Strings, Where
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import is_none, walk
 
 _DIRECT = frozenset(
     {"device", "to", "cuda", "load", "jit_load", "set_device", "set_default_device", "Generator", "xpu"}
@@ -278,7 +278,7 @@ class InvalidDevice(Rule):
             return True
         if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
             found = read(kind.value)
-            if found is not None and found.index is not None and not _is_none(index):
+            if found is not None and found.index is not None and not is_none(index):
                 words = "type (string) must not include an index because index was passed explicitly"
                 self.report(
                     kind, f"torch.device raises {words}: {kind.value}", no_fix="which index is meant is yours to say"
@@ -422,10 +422,6 @@ def _number(node: ast.expr) -> int | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value if isinstance(node.operand.value, int) else None
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_joined(written: str) -> bool:

@@ -9,7 +9,7 @@ from enum import Enum
 from devlint.checks.context import Context
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import is_none, walk
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SAME = frozenset({"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "apply", "xpu", "to_empty"})
@@ -132,10 +132,10 @@ class Maker:
             return Made.MODULE if self._given_state(node, method) else Made.STATELESS
         if isinstance(state, list):
             positions = row.get("at", {})
-            given = {keyword.arg for keyword in node.keywords if not _is_none(keyword.value)}
+            given = {keyword.arg for keyword in node.keywords if not is_none(keyword.value)}
             for parameter in state:
                 position = positions.get(parameter)
-                placed = position is not None and len(node.args) > position and not _is_none(node.args[position])
+                placed = position is not None and len(node.args) > position and not is_none(node.args[position])
                 if parameter in given or placed:
                     return Made.MODULE
             return Made.STATELESS
@@ -243,7 +243,3 @@ def _initialises(call: ast.Call) -> bool:
     """`init.xavier_(layer)` and its like read a module and keep nothing."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else path_of(call.func) or ""
     return name.endswith("_") or "init" in name or name in ("print", "len", "isinstance", "type", "id", "repr", "str")
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -9,6 +9,11 @@ from devlint.finding import Applicability, Edit, Fix
 from devlint.syntax.lazy import cst
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """A piece of code for a message: at most so many characters, the end left out."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def safe(title: str, *edits: Edit) -> Fix:
     return Fix(title, edits, Applicability.SAFE)
 

@@ -19,7 +19,7 @@ from devlint.placement.flow import Flow
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
 from devlint.syntax.names import Names
-from devlint.syntax.trees import children, last_name, walk
+from devlint.syntax.trees import children, is_none, last_name, walk
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -248,7 +248,7 @@ class Inference:
 
     def _annotation(self, node: ast.expr, target: ast.AST, home: ast.expr) -> Value | None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            sides = [side for side in (node.left, node.right) if not _is_none(side)]
+            sides = [side for side in (node.left, node.right) if not is_none(side)]
             return self._annotation(sides[0], target, home) if len(sides) == 1 else None
         if isinstance(node, ast.Subscript):
             outer = last_name(node.value)
@@ -379,12 +379,12 @@ class Inference:
                 self._forget_kind(evaluator, test, truth)
         elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot):
             path = path_of(test.left)
-            if path is not None and _is_none(test.comparators[0]) and path in evaluator.state.names:
-                is_none = isinstance(test.ops[0], ast.Is) == truth
+            if path is not None and is_none(test.comparators[0]) and path in evaluator.state.names:
+                asked = isinstance(test.ops[0], ast.Is) == truth
                 value = evaluator.state.names[path]
-                if is_none and value.kind == v.UNKNOWN:
+                if asked and value.kind == v.UNKNOWN:
                     evaluator.state.names[path] = Value(kind=v.NOTHING)
-                elif not is_none and value.alternatives:
+                elif not asked and value.alternatives:
                     rest = [other for other in value.alternatives if other.kind != v.NOTHING]
                     evaluator.state.names[path] = v.join_all(rest) if rest else value
 
@@ -509,7 +509,3 @@ def _is_told_where(call: ast.Call) -> bool:
         if isinstance(node, ast.Name | ast.Attribute | ast.Constant)
     ]
     return any(word in text.lower() for text in words for word in ("device", "cuda", "gpu"))
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -66,3 +66,8 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 def last_name(node: ast.AST) -> str:
     """The last part of a name or a chain of attributes: `zeros` of `torch.zeros`; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_none(node: ast.AST) -> bool:
+    """Whether a node is the literal None."""
+    return isinstance(node, ast.Constant) and node.value is None
