@@ -1,0 +1,62 @@
+"""What a file shows of process groups: which backends they have, and where its processes are set up."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devlint.checks.context import Context
+
+INIT = "torch.distributed.init_process_group"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """A call that sets up the default process group."""
+
+    call: ast.Call
+    owner: ast.AST
+    """The function that calls it, or the module."""
+    backends: frozenset[str] | None
+    """The backends that it may ask for, in small letters; None where that cannot be seen, or torch chooses them."""
+
+
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """The argument of a call by its name or its position (from 0); None where it is not given or cannot be seen."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if position is None or any(isinstance(one, ast.Starred) for one in call.args[: position + 1]):
+        return None
+    return call.args[position] if position < len(call.args) else None
+
+
+def calls_to(context: Context, *names: str) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of a file to functions of these qualified names, with the name of each, in no order."""
+    seen, lasts = context.seen, {name.rpartition(".")[2] for name in names}
+    for last, calls in seen.calls.items():
+        if last in lasts or not lasts.isdisjoint(seen.loose):  # what is renamed is called by any name
+            for call in calls:
+                name = context.name_of(call.func)
+                if name in names:
+                    yield call, name
+
+
+def process_groups(context: Context) -> list[ProcessGroup]:
+    """The calls of a file that set up a default process group."""
+    memo: list[ProcessGroup] | None = context.memo.get("process groups")
+    if memo is None:
+        memo = context.memo["process groups"] = [
+            ProcessGroup(call, context.inference.owner(call), _backends(context, argument(call, "backend", 0)))
+            for call, _ in calls_to(context, INIT)
+        ]
+    return memo
+
+
+def _backends(context: Context, expression: ast.expr | None) -> frozenset[str] | None:
+    if expression is None:
+        return None
+    possible = context.value_of(expression).possibilities()
+    names = [one.const.lower() for one in possible if isinstance(one.const, str)]
+    return frozenset(names) if len(names) == len(possible) else None
