@@ -84,11 +84,16 @@ def read(path: Path) -> Program:
     return Program(path, text, head, wanted, later)
 
 
-PROGRAMS = [read(path) for path in sorted(FOLDER.glob("*.py")) if not path.name.endswith(".fixed.py")]
+PROGRAMS = [read(path) for path in sorted(FOLDER.rglob("*.py")) if not path.name.endswith(".fixed.py")]
+ALONE = [program for program in PROGRAMS if program.path.parent == FOLDER]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(FOLDER).as_posix()
 
 
 def each(programs: list[Program]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("program", programs, ids=[program.path.stem for program in programs])
+    return pytest.mark.parametrize("program", programs, ids=[name(program.path)[:-3] for program in programs])
 
 
 def config(program: Program) -> Config:
@@ -154,12 +159,12 @@ def ways_left(program: Program) -> list[Wanted]:
 
 
 def test_every_fixed_form_has_its_program() -> None:
-    names = {program.path.stem for program in PROGRAMS}
-    assert {path.name.removesuffix(".fixed.py") for path in FOLDER.glob("*.fixed.py")} <= names
+    names = {name(program.path) for program in PROGRAMS}
+    assert {name(path).replace(".fixed.py", ".py") for path in FOLDER.rglob("*.fixed.py")} <= names
     assert len(names) > 20
 
 
-# --- what torch says --------------------------------------------------------------------------------------------------
+# --- what torch says; tests/migration/ runs the scripts of its folder in its own ways ---------------------------------
 
 
 @pytest.fixture
@@ -187,13 +192,13 @@ def last(program: Program) -> Path:
     return program.fixed_path if program.fixed_path.exists() else program.path
 
 
-@each([program for program in PROGRAMS if not program.needs])
+@each([program for program in ALONE if not program.needs])
 def test_runs_on_a_cpu(program: Program, run) -> None:
     run(last(program))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.cuda.amp:FutureWarning")  # mixed_precision.py is about these
-@each([program for program in PROGRAMS if program.needs in ("", "GPUs")])
+@each([program for program in ALONE if program.needs in ("", "GPUs")])
 def test_on_gpus(program: Program, run) -> None:
     """A program stops with the error that it names; with its fixes made it runs, but where it says `stops still`."""
     expected: dict[Path, str] = {program.path: program.stops}
@@ -225,5 +230,6 @@ def test_what_a_program_needs_is_known() -> None:
 
 def test_the_list_of_programs_is_complete() -> None:
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"`(\w+\.py)`", text))
-    assert listed == {program.path.name for program in PROGRAMS}
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    listed = set(re.findall(r"`([\w/]+\.py)`", "\n".join(rows)))
+    assert listed == {name(program.path) for program in PROGRAMS}

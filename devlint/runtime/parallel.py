@@ -43,6 +43,23 @@ def _gather(machine: Machine, tensors: Any, dim: int = 0, destination: Any = Non
     return whole
 
 
+def _gather_gradients(original: Any) -> Any:
+    """Gather.forward, which also is the backward of Scatter: the engine hands it tensors without a mark."""
+    from .machine import current_machine
+
+    def forward(ctx: Any, target_device: Any, dim: int, *inputs: Any) -> Any:
+        machine = current_machine()
+        if machine is not None and machine.in_engine:
+            on_host = target_device == "cpu" or target_device == -1
+            place = machine.device(0 if on_host else machine.index_of(target_device))
+            for tensor in inputs:
+                if machine.place(tensor) is None:
+                    machine.put(tensor, place)
+        return original(ctx, target_device, dim, *inputs)
+
+    return staticmethod(forward)
+
+
 def _broadcast_coalesced(machine: Machine, tensors: Any, devices: Any, buffer_size: int = 0) -> list[list[Any]]:
     copies: list[list[Any]] = []
     for device in devices:
@@ -266,6 +283,7 @@ def install(patches: Patches) -> None:
     for name, answer in copies.items():
         patches.stand_in(comm, name, answer)
     patches.set(_functions, "_streams", None)
+    patches.set(_functions.Gather, "forward", _gather_gradients(_functions.Gather.forward))
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", _group(torch._C._group_tensors_by_device_and_dtype))
     patches.set(torch.autograd.Function, "apply", _apply(vars(torch.autograd.Function)["apply"]))
     if torch.distributed.is_available():

@@ -23,7 +23,8 @@ def snapshot() -> dict[str, Any]:
     """What the modules of torch hold, by identity."""
     owners = [torch, torch.cuda, torch.xpu, torch.mps, torch.accelerator, torch._C, torch._C._nn, torch.serialization]
     owners += [torch._utils, torch.UntypedStorage, torch.Tensor, torch.nn.Parameter, torch.autograd.Function, torch.jit]
-    owners += [torch.nn.parallel.comm, torch.backends.mps, torch.distributed, torch.distributed.distributed_c10d]
+    owners += [torch.nn.parallel.comm, torch.nn.parallel._functions.Gather, torch.backends.mps]
+    owners += [torch.distributed, torch.distributed.distributed_c10d]
     return {f"{owner.__name__}.{name}": value for owner in owners for name, value in vars(owner).items()}
 
 

@@ -54,6 +54,14 @@ def test_data_parallel_scatters_replicates_and_gathers() -> None:
     torch.testing.assert_close(net.inner.weight.grad, X.sum(0).expand(2, 4).cuda())
 
 
+def test_gradients_pass_from_one_wrapped_model_into_another() -> None:
+    """The backward of the second scatter gathers gradients, which the engine hands on."""
+    first, second = nn.Linear(4, 2).cuda(), nn.Linear(2, 1).cuda()
+    nn.DataParallel(second)(nn.DataParallel(first)(X)).sum().backward()
+    assert str(first.weight.grad.device) == "cuda:0"  # type: ignore[union-attr]
+    torch.testing.assert_close(first.weight.grad, second.weight.detach().t() @ X.sum(0, keepdim=True).cuda())
+
+
 def test_data_parallel_scatters_an_input_from_the_other_device() -> None:
     assert str(nn.DataParallel(nn.Linear(4, 2).cuda())(X.to("cuda:1")).device) == "cuda:0"
 
