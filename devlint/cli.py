@@ -8,6 +8,7 @@ Exit codes: 0 nothing found, 1 findings (for `fix`: findings left; for `fix --di
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -341,6 +342,59 @@ def trace(place: str) -> None:
         _echo(beliefs.render(trace_file(Path(path)), path, int(row) if row else None, _display()))
     except Untraceable as error:
         _wrong_use(str(error))
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+@click.argument("target", required=False, metavar="[SCRIPT]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@click.option("-m", "kind", flag_value="module", help="SCRIPT is the name of a module, as in `python -m`.")
+@click.option("--pytest", "kind", flag_value="pytest", help="Run pytest; SCRIPT and ARGUMENTS are what it is given.")
+@click.option(
+    "--device",
+    default="auto",
+    metavar="DEVICE",
+    help="auto (the default: the real ones, else simulated ones), cuda, mps, xpu, simulated or simulated:NUMBER.",
+)
+@click.option("--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Stop the program after this time.")
+@click.option("--write-noqa", is_flag=True, help="Write refuted findings into the files, as `# noqa` with the reason.")
+@click.option(
+    "--format", "output_format", type=_Choice(("text", "json")), default="text", metavar="FORMAT", help="text or json."
+)
+def verify(
+    target: str | None,
+    arguments: tuple[str, ...],
+    kind: str | None,
+    device: str,
+    max_seconds: float | None,
+    write_noqa: bool,
+    output_format: str,
+) -> None:
+    """Run SCRIPT with ARGUMENTS, and check what devlint says of it: confirmed, refuted, not reached.
+
+    It runs on the accelerators of this machine, or on simulated ones. Exit code 1 says that a finding stands that the
+    run did not refute, or that the run showed a fault; 2 that the program failed for another cause.
+    """
+    from devlint.config import ConfigError
+    from devlint.runtime.torch_import import TorchMissing
+    from devlint.verifying import report, script
+
+    if target is None and kind != "pytest":
+        raise click.UsageError("name a script to run, a module with -m, or --pytest.")
+    if not _DEVICE.fullmatch(device):
+        raise click.UsageError(f"--device is auto, cuda, mps, xpu, simulated or simulated:NUMBER, not {device!r}.")
+    try:
+        order = script.order_for(kind or "script", target, arguments, device, max_seconds)
+        outcome = script.verify(order, aside=output_format == "json")
+    except (ConfigError, TorchMissing, script.CannotRun) as error:
+        _wrong_use(str(error))
+    _echo(report.as_json(outcome) if output_format == "json" else report.text(outcome, _display(base=os.getcwd())))
+    if write_noqa:
+        number = script.silence(outcome.judged, lambda words: click.echo(f"devlint: {words}", err=True))
+        click.echo(f"devlint: {number} refuted finding{'' if number == 1 else 's'} silenced", err=True)
+    _exit(WRONG_USE if outcome.failed else FOUND if outcome.found else 0)
+
+
+_DEVICE = re.compile(r"auto|cuda|mps|xpu|simulated(:\d+)?")
 
 
 @cli.command()

@@ -52,7 +52,7 @@ def _place(storage: Any, place: torch.device | None) -> Any:
     return storage
 
 
-def _without_marks(original: Any) -> Any:
+def without_marks(original: Any) -> Any:
     """torch._utils._get_obj_state, without the marks of simulations: they are no part of what is saved."""
 
     def state_of(obj: Any) -> Any:
@@ -108,7 +108,7 @@ def install(patches: Patches) -> None:
     registry = list(serialization._package_registry)
     registry.insert(0, (_PRIORITY, _tag, _restore))
     patches.set(serialization, "_package_registry", registry)
-    patches.set(torch._utils, "_get_obj_state", _without_marks(torch._utils._get_obj_state))
+    patches.set(torch._utils, "_get_obj_state", without_marks(torch._utils._get_obj_state))
     patches.set(torch._utils, "_rebuild_tensor", _rebuild(torch._utils._rebuild_tensor))
     for name in ("cuda", "cpu", "to"):
         patches.set(torch.UntypedStorage, name, _storage_move(getattr(torch.UntypedStorage, name)))

@@ -77,7 +77,7 @@ def _start_thread(original: Any) -> Any:
 
     def start(self: threading.Thread) -> None:
         inherited = [machine for machine in machines() if machine.active]
-        if inherited and "run" not in self.__dict__:
+        if inherited:
             run = self.run
 
             def run_inside() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from types import ModuleType
 
 INSTALL = "pip install 'devlint[runtime]'"
@@ -17,6 +18,14 @@ def require_torch() -> ModuleType:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise TorchMissing(
-            f"PyTorch is needed here and could not be imported ({error}); install it with: {INSTALL}"
-        ) from error
+        raise _missing(str(error)) from error
+
+
+def require_torch_installed() -> None:
+    """See that there is a torch to import, without importing it. Raises TorchMissing."""
+    if importlib.util.find_spec("torch") is None:
+        raise _missing("No module named 'torch'")
+
+
+def _missing(why: str) -> TorchMissing:
+    return TorchMissing(f"PyTorch is needed here and could not be imported ({why}); install it with: {INSTALL}")

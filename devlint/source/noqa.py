@@ -87,3 +87,18 @@ def _joined_rows(text: str, rows: int) -> list[tuple[int, int]]:
     except (tokenize.TokenError, SyntaxError):
         return single
     return joined
+
+
+def with_comment(text: str, row: int, code: str, reason: str) -> str:
+    """The text with `# noqa: CODE  reason` at the end of a row (from 1).
+
+    Where the row has a noqa comment already the code goes in front of its codes, and the reason is left out.
+    """
+    lines = re.split(r"(\r\n?|\n)", text)
+    line = lines[2 * row - 2]
+    match = _INLINE.search(line)
+    if match is None:
+        lines[2 * row - 2] = f"{line.rstrip()}  # noqa: {code}  {reason}"
+    elif match["codes"]:
+        lines[2 * row - 2] = f"{line[: match.start('codes')]}{code},{line[match.start('codes') :]}"
+    return "".join(lines)
