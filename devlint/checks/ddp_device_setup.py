@@ -14,6 +14,7 @@ from devlint.checks.processes import DDP, argument, calls_to, is_managed, proces
 from devlint.checks.ranks import is_global_rank, one_machine
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
+from devlint.placement.values import CPU, Place
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
 from devlint.syntax.trees import is_none, walk
@@ -137,8 +138,12 @@ class DdpDeviceSetup(Rule):
             return ""
         if not context.value_of(model).is_module:
             return ""
-        place = context.value_of(call).place  # the wrapper is where the model is by then
-        if place.is_cpu and given is not None and not is_none(given):
+        # The wrapper is where the model is by then.
+        return self._placed_wrong(context.value_of(call).place, given)
+
+    def _placed_wrong(self, place: Place, given: ast.expr | None) -> str:
+        """What is wrong with a model at `place` that is wrapped for the GPU `given` (None: for the one it is on)."""
+        if place.same(CPU) and given is not None and not is_none(given):
             return _ON_HOST
         if place.device != "cuda" or isinstance(given, ast.Constant):
             return ""
