@@ -350,6 +350,14 @@ def trace(place: str) -> None:
 @click.option("-m", "kind", flag_value="module", help="SCRIPT is the name of a module, as in `python -m`.")
 @click.option("--pytest", "kind", flag_value="pytest", help="Run pytest; SCRIPT and ARGUMENTS are what it is given.")
 @click.option(
+    "--rules",
+    "rule",
+    is_flag=False,
+    flag_value="all",
+    metavar="[CODE]",
+    help="Run the blocks of the rule book, of one page or all: the bad ones show their fault, the others do not.",
+)
+@click.option(
     "--device",
     default="auto",
     metavar="DEVICE",
@@ -364,6 +372,7 @@ def verify(
     target: str | None,
     arguments: tuple[str, ...],
     kind: str | None,
+    rule: str | None,
     device: str,
     max_seconds: float | None,
     write_noqa: bool,
@@ -375,17 +384,24 @@ def verify(
     run did not refute, or that the run showed a fault; 2 that the program failed for another cause.
     """
     from devlint.config import ConfigError
+    from devlint.rulebook import UnknownRule
     from devlint.runtime.torch_import import TorchMissing
     from devlint.verifying import report, script
 
-    if target is None and kind != "pytest":
-        raise click.UsageError("name a script to run, a module with -m, or --pytest.")
     if not _DEVICE.fullmatch(device):
         raise click.UsageError(f"--device is auto, cuda, mps, xpu, simulated or simulated:NUMBER, not {device!r}.")
+    if rule is None and target is None and kind != "pytest":
+        raise click.UsageError("name a script to run, a module with -m, --pytest, or --rules.")
     try:
+        if rule is not None:
+            from devlint.verifying import pages
+
+            results, where = pages.verify_pages(pages.chosen(rule), device, max_seconds)
+            _echo(report.pages_text(results, where, _display()))
+            _exit(FOUND if any(result.outcome == pages.WRONG for result in results) else 0)
         order = script.order_for(kind or "script", target, arguments, device, max_seconds)
         outcome = script.verify(order, aside=output_format == "json")
-    except (ConfigError, TorchMissing, script.CannotRun) as error:
+    except (ConfigError, TorchMissing, UnknownRule, script.CannotRun) as error:
         _wrong_use(str(error))
     _echo(report.as_json(outcome) if output_format == "json" else report.text(outcome, _display(base=os.getcwd())))
     if write_noqa:

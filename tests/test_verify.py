@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from devlint.rulebook import find_page, pages
+from devlint.verifying.pages import NOT_RUN, SHOWN, SILENT, WRONG, verify_pages
 
 pytest.importorskip("torch", reason="verify runs programs with torch")
 
@@ -68,6 +73,34 @@ def test_a_module_is_run_and_stopped_in_time(process, tmp_path):
     assert "package/endless.py:9:" in out and "DEV101 discarded-transfer confirmed" in out
     assert "stopped when its time was up" in out
     assert done.returncode == 1
+
+
+def test_the_rule_book_shows_what_it_says():
+    """On simulated devices: no `bad` block that runs hides its fault, no `fixed` or `good` one shows any."""
+    results, where = verify_pages(pages(), "simulated")
+    assert where == "2 simulated cuda devices"
+    assert [result for result in results if result.outcome == WRONG] == []
+    numbers = Counter((result.block.kind, result.outcome) for result in results)
+    assert numbers["bad", SHOWN] >= 25
+    assert numbers["fixed", SILENT] == sum(result.block.kind == "fixed" for result in results) >= 30
+    assert numbers["good", SILENT] >= 30
+
+
+def test_a_page_that_says_something_wrong_is_found_out():
+    """The same blocks under the other names: a bad one that runs without a fault, a fixed one that shows it."""
+    page = find_page("DEV101")
+    other = {"bad": "fixed", "fixed": "bad"}
+    swapped = tuple(replace(block, kind=other.get(block.kind, block.kind)) for block in page.blocks)
+    results, _ = verify_pages([replace(page, blocks=swapped)], "simulated:1")
+    assert {result.block.kind: result.outcome for result in results} == {"fixed": WRONG, "bad": NOT_RUN, "good": SILENT}
+
+
+def test_one_page_is_verified_by_its_code(devlint):
+    done = devlint("verify", "--device", "simulated", "--rules", "DEV602")
+    assert b"DEV602 bad (row 22) shows its fault" in done.stdout
+    assert done.stdout.endswith(b"on 2 simulated cuda devices\n")
+    assert done.returncode == 0
+    assert b"did you mean" in devlint("verify", "--rules", "DEV60x").stderr
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from devlint.output.closing import count
 from devlint.runtime.verify import judge
 from devlint.runtime.verify.evidence import Evidence, Seen
 from devlint.verifying.claims import Judged
+from devlint.verifying.pages import WRONG, BlockResult
 from devlint.verifying.script import Outcome
 
 _COLOURS = {judge.CONFIRMED: "red", judge.REFUTED: "green"}
@@ -135,3 +136,16 @@ def _counted(seen: Sequence[tuple[Seen, int]], kind: str) -> list[dict[str, obje
         for item, number in seen
         if item.kind == kind
     ]
+
+
+def pages_text(results: Sequence[BlockResult], device: str, display: Display) -> str:
+    """One line per block of the rule book, and how many there are of each kind."""
+    lines = []
+    for result in results:
+        colour = "red" if result.outcome == WRONG else None
+        reason = f": {result.reason.partition(chr(10))[0]}" if result.reason else ""
+        where = f"{result.page.code} {result.block.kind} (row {result.block.row})"
+        lines.append(f"{where} {display.paint(result.outcome, fg=colour)}{reason}")
+    numbers = Counter(f"{result.block.kind} {result.outcome}" for result in results)
+    counts = ", ".join(f"{number} {words}" for words, number in sorted(numbers.items()))
+    return "\n".join([*lines, "", f"{counts}; on {device}"]) + "\n"

@@ -37,12 +37,7 @@ class Outcome:
             return True
         if end.kind != "raised" or any(failure.fatal for failure in self.evidence.failures):
             return False
-        lines = set(end.stack)
-        return not any(
-            item.verdict.outcome == judge.CONFIRMED and (item.finding.path, row) in lines
-            for item in self.judged
-            for row in range(item.finding.start.row, item.finding.end.row + 1)
-        )
+        return not any(item.verdict.ends for item in self.judged)
 
     @property
     def found(self) -> bool:

@@ -40,13 +40,15 @@ class _Run:
     """One run: the tracer, and the file that tells what it has seen so far."""
 
     def __init__(self, order: Order, words: str) -> None:
+        from .comparisons import Comparisons
         from .tracer import Tracer
 
         self.order = order
         self.words = words
         self.project = Project(order.root)
         self.tracer = Tracer(self.project)
-        self.lines = Lines(self.project)
+        compared = Comparisons(order.texts, lambda place, words: self.tracer.note("comparison", place, words))
+        self.lines = Lines(self.project, compared.stand_at, compared.look)
         self.process = os.getpid()
         self.lock = threading.Lock()
         self.fatal: dict[int, tuple[Place, ...]] = {}
@@ -123,14 +125,24 @@ def main() -> None:
         order = Order(**json.load(file))
     require_torch()
     try:
-        with ExitStack() as stack:
-            observe(order, _device(order.device, stack))
+        for one in _each(order):
+            with ExitStack() as stack:
+                observe(one, _device(order.device, stack))
     except NoDevice as error:
         with open(order.out, "w", encoding="utf-8") as file:
             file.write(Evidence(end=End("refused", message=str(error))).to_json())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads that the program left behind, and what it registered to run at its end, are over
+
+
+def _each(order: Order) -> list[Order]:
+    """One order per script, for a folder of scripts; what is seen of each is written beside it."""
+    if order.kind != "scripts":
+        return [order]
+    scripts = sorted(name for name in os.listdir(order.target) if name.endswith(".py"))
+    paths = [os.path.join(order.target, name) for name in scripts]
+    return [replace(order, kind="script", target=path, out=f"{path}.json") for path in paths]
 
 
 def observe(order: Order, words: str) -> Evidence:

@@ -37,6 +37,8 @@ class Verdict:
 
     outcome: str
     reason: str = ""
+    ends: bool = False
+    """Whether the error that ended the program is what confirms the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class _Case:
         self.claim = claim
         self.fatal = [failure for failure in evidence.failures if failure.fatal]
         self.end = evidence.end
+        self.reached = any(claim.row <= row <= claim.last for row in evidence.lines.get(claim.path, ()))
         self._seen = [(seen, count) for seen, count in evidence.seen if claim.covers((seen.path, seen.row))]
 
     def seen(self, *kinds: str) -> list[tuple[Seen, int]]:
@@ -136,6 +139,8 @@ def _discarded(case: _Case) -> Verdict | None:
         return Verdict(OPEN, f"ran on a tensor that was on {seen.what} already")
     for seen, _ in case.seen("other"):
         return Verdict(OPEN, f"the receiver is a {seen.what}, whose method is its own")
+    if case.end.kind == "raised" and re.search(_METHOD, case.end.message) and case.reached:
+        return Verdict(CONFIRMED, f"{case.end.error}: {_first_line(case.end.message)}", ends=True)
     return None
 
 
@@ -172,7 +177,7 @@ def _raises(words: str) -> _Judge:
 
     def judge(case: _Case) -> Verdict | None:
         error = case.ended_here(words)
-        return Verdict(CONFIRMED, error) if error else _confirmed(case.stopped_here(words))
+        return Verdict(CONFIRMED, error, ends=True) if error else _confirmed(case.stopped_here(words))
 
     return judge
 
@@ -220,6 +225,8 @@ def _any(case: _Case) -> Verdict | None:
     return _confirmed(case.stopped_here() or case.made_here())
 
 
+_METHOD = r"must be Tensor, not (?:builtin_function_or_method|method)|'builtin_function_or_method' object"
+"""What torch and Python say to a method in the place of what it returns."""
 _LENGTHS = "'lengths' argument"
 _INVALID = (
     r"Invalid device|Expected one of|takes no keyword|must be cuda device|must be xpu device|invalid device ordinal|"
@@ -255,11 +262,11 @@ def judge(claims: Iterable[Claim], evidence: Evidence) -> list[Verdict]:
 
 
 def _judged(claim: Claim, evidence: Evidence) -> Verdict:
-    found = _JUDGES.get(claim.code, _any)(_Case(claim, evidence))
+    case = _Case(claim, evidence)
+    found = _JUDGES.get(claim.code, _any)(case)
     if found is not None:
         return found
-    rows = evidence.lines.get(claim.path, ())
-    if any(claim.row <= row <= claim.last for row in rows):
+    if case.reached:
         return Verdict(OPEN, "ran, and the run neither shows the fault nor excludes it")
     return Verdict(NOT_REACHED)
 
@@ -286,8 +293,6 @@ def extras(claims: list[Claim], verdicts: list[Verdict], evidence: Evidence) -> 
         place = (seen.path, seen.row)
         if seen.kind == "dropped" and not any(claim.covers(place) for claim in claims):
             found.setdefault(place, Extra(*place, f"a copy was made and dropped {_times(count)}: {seen.what}"))
-        elif seen.kind == "loose" and not any(claim.covers(place) for claim in claims):
-            found.setdefault(place, Extra(*place, f"{seen.what}, and none is among its modules and parameters"))
     return [found[place] for place in sorted(found)]
 
 

@@ -19,9 +19,9 @@ _GRACE = 20  # seconds beyond --max-seconds for the start of torch, and for a pr
 class Order:
     """What to run and where.
 
-    `kind` is script, module or pytest, `target` a file or a module's name. `device` is auto, cuda, mps, xpu or
-    simulated, the last with a number after a colon if wanted. `texts` are files, by real path, that have another text
-    than on disk. `out` is filled in by `run`.
+    `kind` is script, module, pytest or scripts; `target` is a file, a module's name, or a folder of scripts. `device`
+    is auto, cuda, mps, xpu or simulated, the last with a number after a colon if wanted. `texts` are files, by real
+    path, that have another text than on disk. `out` is filled in by `run`.
     """
 
     kind: str

@@ -70,11 +70,19 @@ def _under(path: str, folder: str) -> bool:
 class Lines:
     """Collects the lines of the project that run, each once, in all threads, while it is open.
 
-    sys.monitoring tells it (Python 3.12 and later), sys.settrace before.
+    sys.monitoring tells it (Python 3.12 and later), sys.settrace before. `wanted` says of a line whether `look` is to
+    be called each time that it is about to run.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(
+        self,
+        project: Project,
+        wanted: Callable[[str, int], bool] = lambda path, row: False,
+        look: Callable[[FrameType, str, int], None] = lambda frame, path, row: None,
+    ) -> None:
         self._project = project
+        self._wanted = wanted
+        self._look = look
         self.ran: dict[str, set[int]] = {}
         self._close: Callable[[], None] = lambda: None
 
@@ -91,9 +99,13 @@ class Lines:
 
         def line(code: CodeType, row: int) -> Any:
             path = self._project.path(code.co_filename)
-            if path is not None:
-                self.ran.setdefault(path, set()).add(row)
-            return monitoring.DISABLE
+            if path is None:
+                return monitoring.DISABLE
+            self.ran.setdefault(path, set()).add(row)
+            if not self._wanted(path, row):
+                return monitoring.DISABLE
+            self._look(sys._getframe(1), path, row)
+            return None
 
         monitoring.use_tool_id(tool, "devlint")
         monitoring.register_callback(tool, monitoring.events.LINE, line)
@@ -113,7 +125,10 @@ class Lines:
             rows.add(frame.f_lineno)
 
             def line(frame: FrameType, event: str, argument: object) -> Any:
-                rows.add(frame.f_lineno)
+                row = frame.f_lineno
+                rows.add(row)
+                if event == "line" and self._wanted(path, row):
+                    self._look(frame, path, row)
                 return line
 
             return line

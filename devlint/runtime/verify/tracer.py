@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import FrameType, MethodWrapperType, TracebackType
@@ -79,6 +78,11 @@ def _modules(values: Iterable[Any], depth: int = 2) -> Iterator[Any]:
             yield from _modules(value.values() if isinstance(value, dict) else value, depth - 1)
 
 
+def _moves(part: nn.Module | nn.Parameter) -> bool:
+    """Whether it makes a difference that something is moved: a Module without parameters and buffers is nowhere."""
+    return not isinstance(part, nn.Module) or any(True for _ in (*part.parameters(), *part.buffers()))
+
+
 class Tracer:
     """Collects what is seen while it is open, in this thread and those that start meanwhile."""
 
@@ -89,7 +93,7 @@ class Tracer:
         self.news = threading.Event()
         self._patches = Patches()
         self._mode = _Mode(self)
-        self._containers: list[tuple[weakref.ref[nn.Module], str, Place]] = []
+        self._containers: dict[Place, tuple[nn.Module, str]] = {}
         self._on_device: set[Place] = set()
         self._merged: dict[tuple[Any, Any], tuple[Place, ...]] = {}
 
@@ -111,11 +115,8 @@ class Tracer:
 
     def close_containers(self) -> None:
         """Note the plain containers that hold modules or parameters which their Module does not know."""
-        for ref, name, place in self._containers:
-            module = ref()
-            if module is None:
-                continue
-            held = list(_modules([vars(module).get(name)]))
+        for place, (module, name) in self._containers.items():
+            held = [part for part in _modules([vars(module).get(name)]) if _moves(part)]
             known = {id(part) for part in (*module.modules(), *module.parameters())}
             loose = [part for part in held if id(part) not in known]
             if loose:
@@ -206,8 +207,9 @@ class Tracer:
             lines = (place,)
         else:
             for operand in operands:
-                more = operand.__dict__.get(_MADE)
-                if more is not None and more is not lines:
+                # what has no line came from where nothing is seen, as a legacy constructor: it is seen first here
+                more = operand.__dict__.setdefault(_MADE, (place,))
+                if more is not lines:
                     lines = self._merge(lines, more) if lines else more
         for result in results:
             if _MADE not in result.__dict__ and lines:
@@ -287,7 +289,8 @@ class Tracer:
             elif type(value) in _CONTAINERS and not name.startswith("_"):
                 place = self._here()
                 if place is not None:
-                    self._containers.append((weakref.ref(module), name, place))
+                    # one module a line is kept: what it holds is looked at in the end
+                    self._containers.setdefault(place, (module, name))
 
         return set_attribute
 
@@ -306,8 +309,9 @@ class Tracer:
     def _parameter(self, original: Any) -> Any:
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
             made = original(cls, data, requires_grad)
-            if isinstance(data, torch.Tensor) and _MADE in data.__dict__:
-                made.__dict__[_MADE] = data.__dict__[_MADE]
+            lines = data.__dict__.get(_MADE, ()) if isinstance(data, torch.Tensor) else ()
+            frames = self.project.frames(sys._getframe(1))
+            made.__dict__[_MADE] = self._merge(lines, tuple(map(self.project.place, _constructors(frames))))
             return made
 
         return new
@@ -399,6 +403,17 @@ def _receiver(frame: FrameType) -> Any:
     while inner is not None and inner.f_back is not frame:
         inner = inner.f_back
     return None if inner is None else inner.f_locals.get("self")
+
+
+_CONSTRUCTING = ("__init__", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+
+
+def _constructors(frames: Iterator[FrameType]) -> Iterator[FrameType]:
+    """The frames of constructors, innermost first, and the one that called the outermost of them."""
+    for frame in frames:
+        yield frame
+        if frame.f_code.co_name not in _CONSTRUCTING:
+            return
 
 
 def _names(frame: FrameType, tensor: torch.Tensor) -> bool:
