@@ -100,6 +100,7 @@ def test_the_metadata(wheel):
     assert {"dev", "runtime", "lsp"} <= set(metadata.get_all("Provides-Extra"))
     assert "DEV = devlint.flake8_plugin:Plugin" in entry_points
     assert "devlint = devlint.cli:main" in entry_points
+    assert "[pytest11]\ndevlint = devlint.pytest_plugin" in entry_points
 
 
 def test_the_unpacked_wheel_finds_its_pages(wheel, tmp_path):
