@@ -48,5 +48,6 @@ def test_planted_fault_is_named_at_its_line(watch: Watch, tmp_path: Path, fault:
         assert fault.error[1].partition("\n")[0] in extra.message
     else:
         made = {row for operand in failure.operands for _, row in operand.made}
-        planted = {row for row, line in enumerate(lines, 1) if line.strip() and line.strip() in fault.new}
+        original = (PROGRAMS / f"{fault.program}.py").read_text().splitlines()
+        planted = {row for row, line in enumerate(lines, 1) if line not in original}
         assert {item.finding.start.row for item in confirmed} <= stops | made | planted | named, confirmed
