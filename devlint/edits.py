@@ -303,7 +303,7 @@ class _Proof:
                 return next((one for one, other in zip(kept, new_kept, strict=False) if not _same(one, other)), ones[0])
             return next((lost for one in ones if (lost := self._lost(one)) is not None), None)
         for run, new_run in zip(runs, new_runs, strict=True):
-            if len(run) == len(new_run):
+            if len(run) == len(new_run) and (not free or self._is_aligned(run, new_run)):
                 for one, other in zip(run, new_run, strict=True):
                     self._pair(one, other, free)
             elif not free:
@@ -311,6 +311,17 @@ class _Proof:
             elif (lost := self._pair_up(run, new_run, free)) is not None:
                 return lost
         return None
+
+    def _is_aligned(self, run: Sequence[ast.AST], new_run: Sequence[ast.AST]) -> bool:
+        """Whether each statement holds the text of the other, or shares an end with it; else as many came as went."""
+        for old, new in zip(run, new_run, strict=True):
+            if not isinstance(old, ast.stmt):
+                return True
+            start, end = self._moved(self._old.span(old))
+            new_start, new_end = self._new.span(new)
+            if start != new_start and end != new_end and not (new_start <= start and end <= new_end):
+                return False
+        return True
 
     def _pair_up(self, run: Sequence[ast.AST], new_run: Sequence[ast.AST], free: bool) -> ast.AST | None:
         """Pair touched nodes of which some came or went, by where they start or end; the rest must have been edited."""

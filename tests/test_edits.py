@@ -152,6 +152,7 @@ RIGHT = {
     "import lines swapped": "<import a\n|>import b\n<|import c\n>x = 1\n",
     "alias dropped": "from torch.<cuda.amp|amp> import autocast<, GradScaler|>\n",
     "alias replaced by two": "from a import <b|b, c>\n",
+    "a line comes before one that goes": "if x:\n    a\n<|    q\n>    b<|(1)>\n<    c\n|>    d\n",
     "line in a body": "def f():\n    a\n<|    q\n>    b\n",
     "only line of a body": "if x:\n    <pass|y = 1>\n",
     "branch": "if x:\n    a\n<|else:\n    q\n>b\n",

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
-from devlint.finding import Group, RuleInfo
+from devlint.checks.ddp.migration import migration
+from devlint.finding import Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.screen import Mentions
@@ -28,10 +29,7 @@ _MESSAGE = (
     "`DataParallel` trains in one process, copies the model to every GPU at each step and gathers on the first; "
     "PyTorch recommends DistributedDataParallel, on one machine as well"
 )
-_BY_HAND = (
-    "the whole script changes: start one process per GPU with torchrun, call init_process_group and set_device, wrap "
-    "with DistributedDataParallel(model, device_ids=[local_rank]), give each loader a DistributedSampler"
-)
+_BY_HAND = "to be migrated to DistributedDataParallel by hand"
 
 
 class DataParallel(Rule):
@@ -54,7 +52,12 @@ class DataParallel(Rule):
         assert isinstance(call, ast.Call)
         if self._names_one_gpu(call) or self._has_other_branch or self._is_deliberate(call) or not self._trains(call):
             return
-        self.report(rewrite.callee_span(self.context, node), _MESSAGE, no_fix=_BY_HAND)
+        found = migration(self.context)
+        span = rewrite.callee_span(self.context, node)
+        if isinstance(found, Fix):
+            self.report(span, _MESSAGE, fix=found)
+        else:
+            self.report(span, _MESSAGE, no_fix=f"{_BY_HAND}: {found}")
 
     # --- what makes it right ------------------------------------------------------------------------------------
 
@@ -192,10 +195,18 @@ class DataParallel(Rule):
         if name is None:
             return
         for caller in [*self._functions, self.context.tree]:
-            if caller is not owner and any(
-                isinstance(node, ast.Call) and last_name(node.func) == name for node in _own(caller)
-            ):
+            if caller is owner:
+                continue
+            calls = [node for node in _own(caller) if isinstance(node, ast.Call)]
+            results = [call for call in calls if last_name(call.func) == name]
+            if results:
                 yield caller
+                yield from self._given(calls, {self._target(call) for call in results} - {None})
+
+    def _given(self, calls: list[ast.Call], names: set[str | None]) -> Iterator[ast.AST]:
+        """Functions of the file to which one of the calls hands what has one of these names."""
+        given = {last_name(call.func) for call in calls if names & {path_of(argument) for argument in call.args}}
+        yield from (function for function in self._functions if function.name in given)
 
     @cached_property
     def _functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
