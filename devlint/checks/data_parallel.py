@@ -29,7 +29,7 @@ _MESSAGE = (
     "`DataParallel` trains in one process, copies the model to every GPU at each step and gathers on the first; "
     "PyTorch recommends DistributedDataParallel, on one machine as well"
 )
-_BY_HAND = "to be migrated to DistributedDataParallel by hand"
+_BY_HAND = "the migration to DistributedDataParallel and torchrun is left to you"
 
 
 class DataParallel(Rule):
