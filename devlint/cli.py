@@ -350,6 +350,13 @@ def trace(place: str) -> None:
 @click.option("-m", "kind", flag_value="module", help="SCRIPT is the name of a module, as in `python -m`.")
 @click.option("--pytest", "kind", flag_value="pytest", help="Run pytest; SCRIPT and ARGUMENTS are what it is given.")
 @click.option(
+    "--fixes",
+    multiple=True,
+    metavar="PATH",
+    help="Run SCRIPT, or each file under PATH that devlint would fix, before and after its fixes.",
+)
+@click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="With --fixes: the unsafe ones, too.")
+@click.option(
     "--rules",
     "rule",
     is_flag=False,
@@ -372,6 +379,8 @@ def verify(
     target: str | None,
     arguments: tuple[str, ...],
     kind: str | None,
+    fixes: tuple[str, ...],
+    unsafe_fixes: bool | None,
     rule: str | None,
     device: str,
     max_seconds: float | None,
@@ -386,12 +395,15 @@ def verify(
     from devlint.config import ConfigError
     from devlint.rulebook import UnknownRule
     from devlint.runtime.torch_import import TorchMissing
+    from devlint.session import MissingPath
+    from devlint.verifying import fixes as proving
     from devlint.verifying import report, script
 
     if not _DEVICE.fullmatch(device):
         raise click.UsageError(f"--device is auto, cuda, mps, xpu, simulated or simulated:NUMBER, not {device!r}.")
-    if rule is None and target is None and kind != "pytest":
-        raise click.UsageError("name a script to run, a module with -m, --pytest, or --rules.")
+    given = target is not None or kind == "pytest"
+    if rule is None and not fixes and not given:
+        raise click.UsageError("name a script to run, a module with -m, --pytest, --fixes or --rules.")
     try:
         if rule is not None:
             from devlint.verifying import pages
@@ -399,9 +411,14 @@ def verify(
             results, where = pages.verify_pages(pages.chosen(rule), device, max_seconds)
             _echo(report.pages_text(results, where, _display()))
             _exit(FOUND if any(result.outcome == pages.WRONG for result in results) else 0)
-        order = script.order_for(kind or "script", target, arguments, device, max_seconds)
+        order = script.order_for(kind or "script", target, arguments, device, max_seconds) if given else None
+        if fixes:
+            proofs = proving.proofs(fixes, unsafe_fixes, order, device, max_seconds)
+            _echo(report.proofs_text(proofs, _display(base=os.getcwd())))
+            _exit(FOUND if any(proof.faults for proof in proofs) else 0)
+        assert order is not None
         outcome = script.verify(order, aside=output_format == "json")
-    except (ConfigError, TorchMissing, UnknownRule, script.CannotRun) as error:
+    except (ConfigError, MissingPath, TorchMissing, UnknownRule, script.CannotRun) as error:
         _wrong_use(str(error))
     _echo(report.as_json(outcome) if output_format == "json" else report.text(outcome, _display(base=os.getcwd())))
     if write_noqa:

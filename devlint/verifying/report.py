@@ -11,6 +11,7 @@ from devlint.output.closing import count
 from devlint.runtime.verify import judge
 from devlint.runtime.verify.evidence import Evidence, Seen
 from devlint.verifying.claims import Judged
+from devlint.verifying.fixes import Proof
 from devlint.verifying.pages import WRONG, BlockResult
 from devlint.verifying.script import Outcome
 
@@ -149,3 +150,18 @@ def pages_text(results: Sequence[BlockResult], device: str, display: Display) ->
     numbers = Counter(f"{result.block.kind} {result.outcome}" for result in results)
     counts = ", ".join(f"{number} {words}" for words, number in sorted(numbers.items()))
     return "\n".join([*lines, "", f"{counts}; on {device}"]) + "\n"
+
+
+def proofs_text(proofs: Sequence[Proof], display: Display) -> str:
+    """For each program the fixes with what showed before them, and what running before and after says of them."""
+    lines = []
+    for proof in proofs:
+        lines.append(f"{display.paint(display.path(proof.program), bold=True)}, on {proof.device}:")
+        for finding, verdict in proof.before:
+            title = finding.fix.title if finding.fix else finding.name
+            reason = f": {verdict.reason}" if verdict.reason else ""
+            place = f"{display.path(finding.path)}:{finding.start.row}:"
+            lines.append(f"  {place} {finding.code} {title}; before it {verdict.outcome}{reason}")
+        lines += [f"  {note}" for note in proof.notes]
+        lines += [f"  {display.paint('wrong', fg='red')}: {fault}" for fault in proof.faults]
+    return "\n".join(lines or ["nothing to fix"]) + "\n"
