@@ -188,7 +188,8 @@ class Names:
             scope.bound.setdefault(node.rest, []).append(node)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             for name in node.names:
-                scope.outer[name] = isinstance(node, ast.Global)
+                if scope is not self.module:  # there `global` changes nothing
+                    scope.outer[name] = isinstance(node, ast.Global)
                 if isinstance(node, ast.Global):
                     self.module.bound.setdefault(name, []).append(node)
 
