@@ -361,7 +361,17 @@ class _Run:
     def _in_Await(self, node: ast.AST, above: ast.AST, track: _Track) -> None:
         self.push(above, track)
 
-    _in_Starred = _in_Tuple = _in_List = _in_Set = _in_BoolOp = _in_Dict = _in_Await
+    _in_Starred = _in_List = _in_Set = _in_BoolOp = _in_Dict = _in_Await
+
+    def _in_Tuple(self, node: ast.AST, above: ast.Tuple, track: _Track) -> None:
+        """`a, b = x, y` binds each to its own."""
+        statement = self._parents.get(above)
+        if isinstance(statement, ast.Assign) and all(
+            isinstance(target, ast.Tuple) and len(target.elts) == len(above.elts) for target in statement.targets
+        ):
+            self._in_Assign(node, statement, track)
+        else:
+            self.push(above, track)
 
     def _in_IfExp(self, node: ast.AST, above: ast.IfExp, track: _Track) -> None:
         if node is above.test:
@@ -519,6 +529,9 @@ class _Run:
     def _on_receiver(self, call: ast.Call, function: ast.Attribute, which: int | str | None, track: _Track) -> bool:
         """Methods of others that take what was loaded."""
         name = function.attr
+        if name in ("get", "pop", "setdefault") and which in (1, "default"):
+            self.push(call, track)
+            return True
         if name == "load_state_dict" and which in (0, "state_dict"):
             use = self._follower.receiver_use(call)
             if use is Use.STATE and track.mood is _Mood.MAYBE:
@@ -615,7 +628,20 @@ class _Run:
     _in_Yield = _in_YieldFrom = _in_Return
 
     def _in_Lambda(self, node: ast.AST, above: ast.AST, track: _Track) -> None:
-        self._end(Use.RETURNED, above, track)
+        """A lambda with a name is followed to the calls of that name."""
+        bound = self._parents.get(above)
+        names = bound.targets if isinstance(bound, ast.Assign) else []
+        calls = [
+            self._parents.get(read)
+            for name in names
+            if isinstance(name, ast.Name)
+            for read in self._follower.reads_of_name(name)
+        ]
+        if not calls or not all(isinstance(call, ast.Call) for call in calls):
+            self._end(Use.RETURNED, above, track)
+        for call in calls:
+            if isinstance(call, ast.Call):
+                self.push(call, track)
 
     def _in_Assign(self, node: ast.AST, above: ast.Assign, track: _Track) -> None:
         for target in above.targets:

@@ -79,13 +79,10 @@ def _one_place(context: Context, load: Load) -> str | None:
     assert given is not None
     if isinstance(given, ast.Lambda):
         body = given.body
-        if (
-            isinstance(body, ast.Call)
-            and isinstance(body.func, ast.Attribute)
-            and body.func.attr == "cuda"
-            and body.args
-        ):
-            index = body.args[0]
+        if isinstance(body, ast.Call) and isinstance(body.func, ast.Attribute) and body.func.attr == "cuda":
+            if not body.args and not body.keywords:
+                return _current(context)
+            index = body.args[0] if body.args else None
             return f"GPU {index.value}" if isinstance(index, ast.Constant) and isinstance(index.value, int) else None
         return None
     value = context.value_of(given)
@@ -97,8 +94,13 @@ def _one_place(context: Context, load: Load) -> str | None:
         return None
     if place.index is not None:
         return f"GPU {place.index}"
+    return _current(context)
+
+
+def _current(context: Context) -> str | None:
+    """The current device, where no process chooses another."""
     if any(name in context.seen.calls or name in context.seen.loose for name in ("set_device", "device")):
-        return None  # the current device, which each process chose
+        return None
     return "GPU 0, the current one in every process"
 
 

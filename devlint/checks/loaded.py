@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.checks import rewrite
 from devlint.checks.context import Context
 from devlint.checks.fate import Fate, Use, words_of
 from devlint.checks.loading import Load
+from devlint.checks.roundtrip import is_round_trip
+from devlint.checks.spread import keyword_in_spread
+from devlint.checks.uses import definitions
 from devlint.finding import Edit, Fix
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
@@ -55,7 +57,7 @@ def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
     """Whether what is loaded goes where tensors go."""
     if any(_GROUPS.search(name) for name in [*fate.names, ast.unparse(load.source) if load.source else ""]):
         return False
-    if load.is_script or fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL):
+    if load.is_script or load.fills is not None or fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL):
         return True
     if fate.sinks and fate.only(Use.NUMBERS, Use.VALUE, Use.ASKED, Use.GENERATOR, Use.HOST):
         return False
@@ -100,18 +102,6 @@ def _words_of_source(context: Context, source: ast.expr | None, depth: int = 0) 
     return found
 
 
-def definitions(context: Context, name: ast.Name) -> Iterator[ast.expr]:
-    """The expressions that are assigned to a name in its scope, `with ... as name` included."""
-    home = context.names.homes.get(name)
-    scope = home.defining(name.id) if home is not None else None
-    for bound in scope.bound.get(name.id, []) if scope is not None else []:
-        above = context.inference.parents.get(bound)
-        if isinstance(above, ast.Assign):
-            yield above.value
-        elif isinstance(above, ast.withitem):
-            yield above.context_expr
-
-
 def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
     """Loads that are right as they are: in tests and data sets, files of this run, behind a check of the device."""
     if is_left_to_tests(context, load, fate):
@@ -121,7 +111,7 @@ def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
         return True
     if not feeds and _is_own_data(context, load):
         return True
-    return _is_round_trip(context, load) or _is_guarded(context, load.call)
+    return is_round_trip(context, load) or _is_guarded(context, load.call)
 
 
 def _in_test(context: Context, call: ast.Call) -> bool:
@@ -179,43 +169,6 @@ def _is_own_data(context: Context, load: Load) -> bool:
 def _leaves_trainer(context: Context, fate: Fate) -> bool:
     """Whether a Lightning module is used outside a Trainer, which moves it itself."""
     return fate.has(Use.MODEL, Use.TENSOR, Use.MOVED)
-
-
-def _is_round_trip(context: Context, load: Load) -> bool:
-    """Whether the same function saves to the same file, before the load or in the other branch."""
-    if load.source is None:
-        return False
-    wanted = {ast.dump(load.source)}
-    if isinstance(load.source, ast.Name):
-        wanted |= {ast.dump(definition) for definition in definitions(context, load.source)}
-    owner = context.inference.owner(load.call)
-    for node in walk(owner):
-        if not isinstance(node, ast.Call) or node is load.call:
-            continue
-        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if not last.lower().lstrip("_").startswith("save"):
-            continue
-        for argument in [*node.args, *[keyword.value for keyword in node.keywords]]:
-            same = ast.dump(argument) in wanted
-            if isinstance(argument, ast.Name) and not same:
-                same = any(ast.dump(definition) in wanted for definition in definitions(context, argument))
-            if same and (node.lineno < load.call.lineno or _in_other_branch(context, node, load.call)):
-                return True
-    return False
-
-
-def _in_other_branch(context: Context, first: ast.AST, second: ast.AST) -> bool:
-    """Whether two nodes stand in different branches of one `if`."""
-    above = {id(node) for node in context.ancestors(first)}
-    child: ast.AST = second
-    for node in context.ancestors(second):
-        if id(node) in above:
-            if not isinstance(node, ast.If):
-                return False
-            other = node.orelse if child in node.body else node.body
-            return any(first is part for statement in other for part in walk(statement))
-        child = node
-    return False
 
 
 def _is_guarded(context: Context, call: ast.Call) -> bool:
@@ -286,7 +239,7 @@ _HARMLESS = (Use.ASKED, Use.VALUE, Use.GENERATOR, Use.NUMBERS, Use.SHAPED)
 def choose(context: Context, load: Load, fate: Fate) -> Choice:
     """Where to put what is loaded: on the CPU where it is copied on anyway, else where the program moves its model."""
     if not load.is_script and not load.is_lightning:
-        feeds = fate.has(Use.STATE, Use.LIKELY_STATE)
+        feeds = load.fills is not None or fate.has(Use.STATE, Use.LIKELY_STATE)
         if feeds and fate.only(Use.STATE, *_HARMLESS):
             return Choice('"cpu"', True)
         if feeds and fate.only(Use.STATE, Use.LIKELY_STATE, Use.MAYBE_VALUE, Use.STORED, *_HARMLESS):
@@ -463,10 +416,11 @@ def fix_for(context: Context, node: cst.Call, load: Load, choice: Choice) -> Fix
     if not choice.text:
         return None
     edit: Edit | None
-    if load.given is not None and any(part is load.given for part in walk(load.call)):
+    held, value = keyword_in_spread(context, load.call, load.keyword)
+    if load.given is not None and (value is load.given or any(part is load.given for part in walk(load.call))):
         edit = rewrite.replace(context, load.given, choice.text) if context.editable(load.given) else None
     else:
-        edit = rewrite.add_keyword(context, node, load.keyword, choice.text)
+        edit = rewrite.add_keyword(context, node, load.keyword, choice.text, absent=held and value is None)
     if edit is None:
         return None
     title = f"Load onto `{choice.text}`" if choice.text != '"cpu"' else "Load onto the CPU, from where it is copied on"

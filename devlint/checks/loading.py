@@ -8,15 +8,19 @@ function of the same file that hands its own `map_location` parameter, or its `*
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from devlint.checks.context import Context
+from devlint.checks.spread import keyword_in_spread
+from devlint.checks.uses import definitions
 from devlint.placement import values as v
 from devlint.syntax.trees import last_name, walk
 
-NAMES = frozenset({"load", "load_state_dict_from_url", "load_url", "load_from_checkpoint"})
+NAMES = frozenset(
+    ("load", "load_state_dict_from_url", "load_url", "load_from_checkpoint", "load_checkpoint", "_load_checkpoint")
+)
 """The last parts of the names of what loads: a file without any of them has no load."""
 
 _PARAMETER = "map_location"
@@ -30,7 +34,7 @@ class Load:
     """One call that loads. `given` is what stands for `map_location`, None where nothing does.
 
     `keyword` is the name under which a fix adds it; `way` the calls from this one through the file's helpers down to
-    the library's, where the tensors come from.
+    the library's, where the tensors come from; `fills` the module that the library copies them into, if it does.
     """
 
     call: ast.Call
@@ -39,6 +43,7 @@ class Load:
     given: ast.expr | None
     keyword: str = _PARAMETER
     way: tuple[ast.Call, ...] = ()
+    fills: ast.expr | None = None
 
     @property
     def is_lightning(self) -> bool:
@@ -56,23 +61,30 @@ class Load:
 
 def load_of(context: Context, call: ast.Call, depth: int = 0) -> Load | None:
     """What `call` loads; None where it is no load, or where what it is told about devices cannot be seen."""
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        return None
-    if any(keyword.arg is None for keyword in call.keywords):
-        return None
     name = _name(context, call)
     if name is not None:
-        row = context.inference.facts.call(name)
-        if row is None or row.get("device_param") != _PARAMETER or row.get("place") != "saved":
-            return None
-        return _library_load(context, call, name, row)
+        row = _row(context, name)
+        return _library_load(context, call, name, row) if row is not None else None
     return _helper_load(context, call, depth) if depth < _DEEP else None
 
 
+def _row(context: Context, name: str) -> Mapping[str, Any] | None:
+    """The facts of a function that loads, None for another."""
+    row = context.inference.facts.call(name)
+    loads = row is not None and row.get("device_param") == _PARAMETER and row.get("place") == "saved"
+    return row if loads else None
+
+
 def _name(context: Context, call: ast.Call) -> str | None:
-    """The name of the library's function that is called; for `load_from_checkpoint` also of a class of the file."""
+    """The name of the library's function that is called; for `load_from_checkpoint` also of a class of the file.
+
+    A name that is imported from two places, as in the branches of a `try`, is that of a load if both are.
+    """
     function = call.func
     name = context.name_of(function)
+    several = {context.inference.facts.canonical(found) for found in context.names.qualified(function)}
+    if name is None and several and all(_row(context, found) is not None for found in several):
+        return min(several)
     if name is not None or not isinstance(function, ast.Attribute) or function.attr != "load_from_checkpoint":
         return name
     receiver = context.value_of(function.value)
@@ -86,38 +98,60 @@ def _name(context: Context, call: ast.Call) -> str | None:
 
 def _library_load(context: Context, call: ast.Call, name: str, row: Mapping[str, Any]) -> Load | None:
     position = row.get("device_position")
-    given = _argument(call, _PARAMETER, position if isinstance(position, int) else None)
-    source = _argument(call, "", 0)
+    filled = row.get("fills_position")
+    first = 0 if filled is None else 1
+    known, given = keyword_in_spread(context, call, _PARAMETER)
     bound = _partial(context, call)
-    if bound is not None:
-        if any(keyword.arg is None for keyword in bound.keywords) or len(bound.args) > 1:
-            return None
-        given = given if given is not None else _argument(bound, _PARAMETER, None)
+    arguments = _all_arguments(call, bound)
+    if not known or arguments is None:
+        return None
+    if given is None:
+        given = _argument(call, arguments, _PARAMETER, position if isinstance(position, int) else None)
+    if given is None and bound is not None:
+        given = _argument(bound, (), _PARAMETER, None)
+    source = _argument(call, arguments, "", first)
     if source is None:
         source = next((keyword.value for keyword in call.keywords if keyword.arg in _SOURCES), None)
-    return Load(call, name, source, given, way=(call,))
+    fills = None if filled is None else _argument(call, arguments, "model", filled)
+    return Load(call, name, source, given, way=(call,), fills=fills)
 
 
 _SOURCES = ("f", "url", "checkpoint_path", "filename")
 
 
+def _all_arguments(call: ast.Call, bound: ast.Call | None) -> list[ast.expr] | None:
+    """The positional arguments of a call, those that `partial` bound first; None where not all are seen."""
+    arguments = [*(bound.args[1:] if bound is not None else ()), *call.args]
+    hidden = any(isinstance(argument, ast.Starred) for argument in arguments)
+    hidden |= bound is not None and any(keyword.arg is None for keyword in bound.keywords)
+    return None if hidden else arguments
+
+
 def _partial(context: Context, call: ast.Call) -> ast.Call | None:
     """The `functools.partial(...)` that made what is called."""
-    node = context.value_of(call.func).node
-    return node if isinstance(node, ast.Call) else None
+    found = list(definitions(context, call.func)) if isinstance(call.func, ast.Name) else []
+    node: object = found[0] if len(found) == 1 else context.value_of(call.func).node
+    if not isinstance(node, ast.Call) or context.name_of(node.func) != "functools.partial":
+        return None
+    return node if node.args else None
 
 
-def _argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+def _argument(call: ast.Call, arguments: Sequence[ast.expr], name: str, position: int | None) -> ast.expr | None:
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    return call.args[position] if position is not None and position < len(call.args) else None
+    return arguments[position] if position is not None and position < len(arguments) else None
 
 
 def _helper_load(context: Context, call: ast.Call, depth: int) -> Load | None:
     """A call of a function of the file that leaves the device to its caller, and whose caller says nothing."""
-    function = context.value_of(call.func).node
-    if not isinstance(function, _FUNCTIONS) or function.decorator_list:
+    bound = _partial(context, call)
+    function = context.value_of(call.func if bound is None else bound.args[0]).node
+    if not isinstance(function, _FUNCTIONS) or not _binding(function) <= {"staticmethod", "classmethod"}:
+        return None
+    known, spread = keyword_in_spread(context, call, _PARAMETER)
+    arguments = _all_arguments(call, bound)
+    if not known or arguments is None:
         return None
     for inner in walk(function):
         if not isinstance(inner, ast.Call) or context.inference.owner(inner) is not function:
@@ -127,10 +161,13 @@ def _helper_load(context: Context, call: ast.Call, depth: int) -> Load | None:
             continue
         name, parameter, way = found
         position = _position(context, call, function, parameter) if parameter else None
-        given = _argument(call, parameter or _PARAMETER, position)
+        given = _argument(call, arguments, parameter or _PARAMETER, position)
+        given = spread if given is None and parameter in (None, _PARAMETER) else given
+        if given is None and bound is not None:
+            given = _argument(bound, (), parameter or _PARAMETER, None)
         if given is None and parameter is not None and not _defaults_to_none(function, parameter):
             return None
-        return Load(call, name, _argument(call, "", 0), given, parameter or _PARAMETER, (call, *way))
+        return Load(call, name, _argument(call, arguments, "", 0), given, parameter or _PARAMETER, (call, *way))
     return None
 
 
@@ -140,25 +177,29 @@ def _opens(
     """What a helper's inner call is, with the helper's parameter that decides the device (None: its `**`)."""
     arguments = function.args
     stars = [keyword.value for keyword in inner.keywords if keyword.arg is None]
-    if stars:
+    only = stars[0] if len(stars) == 1 else None
+    if arguments.kwarg is not None and isinstance(only, ast.Name) and only.id == arguments.kwarg.arg:
         name = _name(context, inner)
-        row = context.inference.facts.call(name) if name is not None else None
-        if name is None or row is None or row.get("device_param") != _PARAMETER or row.get("place") != "saved":
+        if name is None or _row(context, name) is None:
             return None
-        only = stars[0] if len(stars) == 1 else None
-        forwarded = arguments.kwarg is not None and isinstance(only, ast.Name) and only.id == arguments.kwarg.arg
-        if not forwarded or _argument(inner, _PARAMETER, None) is not None or _touched(function, only):
-            return None
-        return name, None, (inner,)
+        given = _argument(inner, (), _PARAMETER, None)
+        if given is not None:
+            parameter = _parameter(function, given)
+            return (name, parameter, (inner,)) if parameter is not None else None
+        return None if _touched(function, only) else (name, None, (inner,))
     load = load_of(context, inner, depth + 1)
-    if load is None or not isinstance(load.given, ast.Name):
-        return None
+    parameter = _parameter(function, load.given) if load is not None else None
+    return (load.name, parameter, load.way) if load is not None and parameter is not None else None
+
+
+def _parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.expr | None) -> str | None:
+    """The parameter that an expression is, as it was handed over; None for anything else."""
+    arguments = function.args
     parameters = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-    rebound = any(
-        isinstance(node, ast.Name) and node.id == load.given.id and isinstance(node.ctx, ast.Store)
-        for node in walk(function)
-    )
-    return (load.name, load.given.id, load.way) if load.given.id in parameters and not rebound else None
+    if not isinstance(node, ast.Name) or node.id not in parameters:
+        return None
+    stored = (part for part in walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+    return None if any(part.id == node.id for part in stored) else node.id
 
 
 def _touched(function: ast.AST, star: ast.expr | None) -> bool:
@@ -167,11 +208,16 @@ def _touched(function: ast.AST, star: ast.expr | None) -> bool:
     return sum(isinstance(node, ast.Name) and node.id == star.id for node in walk(function)) != 1
 
 
+def _binding(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The decorators of a function, by their last names; "?" for one without."""
+    return {last_name(decorator) or "?" for decorator in function.decorator_list}
+
+
 def _position(
     context: Context, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
 ) -> int | None:
     positional = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    if isinstance(context.inference.parents.get(function), ast.ClassDef):
+    if isinstance(context.inference.parents.get(function), ast.ClassDef) and "staticmethod" not in _binding(function):
         positional = positional[1:]
     return positional.index(parameter) if parameter in positional else None
 
@@ -204,17 +250,20 @@ def _carriers(tree: ast.Module) -> set[str]:
     that do. Asking the inference of every other call would cost more than all the rest."""
     found = set(NAMES)
     functions: list[tuple[str, set[str]]] = []
+    partials: list[tuple[str, set[str]]] = []
     for node in walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.update(a.asname for a in node.names if a.asname and a.name.rsplit(".", 1)[-1] in NAMES)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if not NAMES.isdisjoint(_names_in(node.value)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 found.update(name for target in targets for name in _names_in(target))
+            elif isinstance(node.value, ast.Call) and last_name(node.value.func) == "partial":
+                partials += [(name, _names_in(node.value)) for target in targets for name in _names_in(target)]
         elif isinstance(node, _FUNCTIONS):
             functions.append((node.name, _names_in(node)))
     for _ in range(_DEEP):
-        found.update([name for name, within in functions if not found.isdisjoint(within)])
+        found.update([name for name, within in [*functions, *partials] if not found.isdisjoint(within)])
     return found
 
 

@@ -60,9 +60,12 @@ def may_take_keyword(call: cst.Call, name: str) -> bool:
     )
 
 
-def add_keyword(context: Context, call: cst.Call, name: str, value: str) -> Edit | None:
-    """Add `name=value` after a call's last argument, in the call's own layout; None where that cannot be done."""
-    if not may_take_keyword(call, name) or not context.editable(call):
+def add_keyword(context: Context, call: cst.Call, name: str, value: str, *, absent: bool = False) -> Edit | None:
+    """Add `name=value` after a call's last argument, in the call's own layout; None where that cannot be done.
+
+    `absent` says that it is known not to be there, in a `**` neither.
+    """
+    if not (absent or may_take_keyword(call, name)) or not context.editable(call):
         return None
     _, call_end = context.span(call)
     if not call.args:

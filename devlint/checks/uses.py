@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from devlint.checks.context import Context
 from devlint.checks.guards import expects_error
@@ -179,3 +179,15 @@ def _is_at(place: Place, value: Value) -> bool:
     if value.kind in (v.NUMBER, v.TEXT, v.NOTHING):
         return True
     return value.place.same(place)
+
+
+def definitions(context: Context, name: ast.Name) -> Iterator[ast.expr]:
+    """The expressions that are assigned to a name in its scope, `with ... as name` included."""
+    home = context.names.homes.get(name)
+    scope = home.defining(name.id) if home is not None else None
+    for bound in scope.bound.get(name.id, []) if scope is not None else []:
+        above = context.inference.parents.get(bound)
+        if isinstance(above, ast.Assign):
+            yield above.value
+        elif isinstance(above, ast.withitem):
+            yield above.context_expr

@@ -10,6 +10,7 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `place`              where the result is, one of `PLACES`
 `device_param`       name of the parameter that names the device, where it is not called `device`
 `device_position`    its 0-based position, where it may be given by position (receiver not counted)
+`fills_position`     0-based position of the module that what is loaded is copied into
 `index_position`     0-based position of a separate device index
 `at`                 0-based positions of the parameters named in this row; those that are missing are keyword-only
 `like`               with place "like": the parameter whose device is followed, where it is not the first tensor
@@ -270,8 +271,8 @@ def check_row(name: str, row: Mapping[str, Any]) -> None:
 
 KEYS = _words(
     """
-    returns type place device_param device_position index_position at like strict free scalar_ok dims dims_unless
-    dims_alone tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place gives_dims
+    returns type place device_param device_position fills_position index_position at like strict free scalar_ok dims
+    dims_unless dims_alone tensors_if tensors_if_alone tensors_if_many number_if_alone when gives gives_place gives_dims
     host_items inplace view copy dtype data random
     legacy attribute needs_host needs_accelerator collective default_device current_device context assign since until
     deprecated kind bases to state eager_state call items wraps moves_inputs moves_batches tables live_device plugin

@@ -1,0 +1,130 @@
+"""Files that a run has written itself before it reads them: what they hold comes back to where it was."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.checks.context import Context
+from devlint.checks.loading import Load
+from devlint.checks.uses import definitions
+from devlint.syntax.trees import last_name, walk
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OF_TRAINERS = frozenset({"best_model_path", "last_model_path", "best_model_checkpoint"})
+"""Where a trainer (Lightning's ModelCheckpoint, Hugging Face's TrainerState) says what it has written in this run."""
+
+
+def is_round_trip(context: Context, load: Load) -> bool:
+    """Whether what is read was written before, in this function or in one that it has called."""
+    if load.source is None:
+        return False
+    if any(isinstance(part, ast.Attribute) and part.attr in _OF_TRAINERS for part in walk(load.source)):
+        return True
+    wanted = {ast.dump(load.source)}
+    if isinstance(load.source, ast.Name):
+        wanted |= {ast.dump(definition) for definition in definitions(context, load.source)}
+    owner = context.inference.owner(load.call)
+    for node in walk(owner):
+        if not isinstance(node, ast.Call) or node is load.call:
+            continue
+        if _saves(node):
+            same = any(_is_one_of(context, argument, wanted) for argument in _arguments(node))
+            if same and (node.lineno < load.call.lineno or _in_other_branch(context, node, load.call)):
+                return True
+        before = node.lineno < load.call.lineno and context.inference.owner(node) is owner
+        if before and _runs_before(context, node, load.call) and _writes(context, node, wanted):
+            return True
+    return _is_own_buffer(context, load.source)
+
+
+def _saves(call: ast.Call) -> bool:
+    return last_name(call.func).lower().lstrip("_").startswith("save")
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *[keyword.value for keyword in call.keywords]]
+
+
+def _is_one_of(context: Context, node: ast.expr, wanted: set[str]) -> bool:
+    """Whether an expression reads as one of those that are wanted, or is a name of one."""
+    if ast.dump(node) in wanted:
+        return True
+    return isinstance(node, ast.Name) and any(ast.dump(found) in wanted for found in definitions(context, node))
+
+
+def _writes(context: Context, call: ast.Call, wanted: set[str]) -> bool:
+    """Whether a function or class of the file that is called saves, and is told the file or speaks of it itself."""
+    callee = context.value_of(call.func).node
+    if not isinstance(callee, (*_FUNCTIONS, ast.ClassDef)) or not _saves_within(context, callee):
+        return False
+    if any(ast.dump(argument) in wanted for argument in _arguments(call)):
+        return True
+    return any(
+        isinstance(node, ast.expr) and _is_shared(context, node) and ast.dump(node) in wanted for node in walk(callee)
+    )
+
+
+def _is_shared(context: Context, node: ast.expr) -> bool:
+    """Whether an expression may mean the same in two functions: anything but a name of their own."""
+    if not isinstance(node, ast.Name):
+        return True
+    home = context.names.homes[node].defining(node.id)
+    return home is context.names.module
+
+
+def _saves_within(context: Context, callee: ast.AST) -> bool:
+    """Whether a function, or a function of the file that it calls, saves with torch."""
+    work, seen = [callee], {callee}
+    while work:
+        for node in walk(work.pop()):
+            if not isinstance(node, ast.Call):
+                continue
+            if context.name_of(node.func) == "torch.save":
+                return True
+            inner = context.value_of(node.func).node
+            if isinstance(inner, _FUNCTIONS) and inner not in seen:
+                seen.add(inner)
+                work.append(inner)
+    return False
+
+
+def _runs_before(context: Context, earlier: ast.AST, later: ast.AST) -> bool:
+    """Whether the one node runs whenever the other does, or in a loop before it, if only when something is new."""
+    around = set(context.ancestors(later))
+    alone = []
+    for above in context.ancestors(earlier):
+        if above in around:
+            break
+        alone.append(above)
+    outside = [node for node in alone if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
+    return not any(isinstance(node, ast.If | ast.IfExp) for node in alone[alone.index(outside[-1]) if outside else 0 :])
+
+
+def _is_own_buffer(context: Context, source: ast.expr) -> bool:
+    """`self.buffer`, which its class makes as an empty BytesIO and saves to."""
+    home = next((above for above in context.ancestors(source) if isinstance(above, ast.ClassDef)), None)
+    if home is None or not isinstance(source, ast.Attribute):
+        return False
+    text = ast.dump(source)
+    made = saved = False
+    for node in walk(home):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            is_empty = context.name_of(node.value.func) == "io.BytesIO" and not node.value.args
+            made |= is_empty and any(ast.unparse(target) == ast.unparse(source) for target in node.targets)
+        elif isinstance(node, ast.Call) and context.name_of(node.func) == "torch.save":
+            saved |= any(ast.dump(argument) == text for argument in node.args)
+    return made and saved
+
+
+def _in_other_branch(context: Context, first: ast.AST, second: ast.AST) -> bool:
+    """Whether two nodes stand in different branches of one `if`."""
+    above = {id(node) for node in context.ancestors(first)}
+    child: ast.AST = second
+    for node in context.ancestors(second):
+        if id(node) in above:
+            if not isinstance(node, ast.If):
+                return False
+            other = node.orelse if child in node.body else node.body
+            return any(first is part for statement in other for part in walk(statement))
+        child = node
+    return False
