@@ -45,8 +45,6 @@ def jobs(folder: Path) -> Runs:
         return Job(path, folder / "files" / name, script.runs, gpus, script.samples, notes)
 
     for script in SCRIPTS:
-        if not script.after.exists():
-            continue
         for gpus in GPUS:
             for way, launched in (("torchrun", torchrun), ("plain", plain)):
                 name = f"{script.name}-{way}-{gpus}"
