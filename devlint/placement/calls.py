@@ -87,7 +87,7 @@ def call(evaluator: Evaluator, node: ast.Call) -> Value:
         if callee.kind == v.UNKNOWN and receiver.kind in (v.OBJECT, v.MODULE):
             return _method(evaluator, node, function, receiver, arguments)
     assert callee is not None
-    return _called(evaluator, node, callee, arguments)
+    return _called(evaluator, node, callee, arguments, receiver)
 
 
 def _is_static(receiver: Value) -> bool:
@@ -110,14 +110,16 @@ def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
     return Arguments(node, positional, named, open_ended)
 
 
-def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments) -> Value:
+def _called(
+    evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None
+) -> Value:
     if callee.kind == v.NAME:
         return _named_call(evaluator, node, callee, arguments)
     _hand_over(evaluator, arguments)
     if callee.kind == v.CLASS:
         return evaluator.inference.instance(callee, node, evaluator.state)
     if callee.kind == v.FUNCTION:
-        return evaluator.inference.function_result(callee, node, evaluator)
+        return evaluator.inference.function_result(callee, arguments, receiver, evaluator)
     if callee.is_module:
         return _module_call(evaluator, node, callee, arguments)
     if callee.kind == v.TOKENIZER:

@@ -83,8 +83,14 @@ class Flow:
 
     def _Return(self, node: ast.Return) -> None:
         value = self.evaluator.value(node.value) if node.value is not None else Value(kind=v.NOTHING)
-        self.evaluator.returned.append(value)
+        self.evaluator.returned.append(self._as_left(value))
         self.evaluator.state.dead = True
+
+    def _as_left(self, value: Value) -> Value:
+        """A result with its modules where the function has moved them."""
+        if value.items is not None:
+            return replace(value, items=tuple(map(self._as_left, value.items)))
+        return replace(value, place=self.evaluator.state.place_of(value)) if value.is_module else value
 
     def _Raise(self, node: ast.Raise) -> None:
         self.evaluator.value(node.exc)

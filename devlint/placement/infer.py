@@ -17,6 +17,7 @@ from devlint.placement.evaluate import Evaluator, Meeting, path_of
 from devlint.placement.evidence import Evidence
 from devlint.placement.flow import Flow
 from devlint.placement.state import State
+from devlint.placement.summary import Call, seen_from_outside
 from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
 from devlint.syntax.names import Names
 from devlint.syntax.trees import children, is_none, last_name, walk
@@ -157,9 +158,9 @@ class Inference:
         arguments = owner.args
         positional = [*arguments.posonlyargs, *arguments.args]
         home = self.parents.get(owner)
-        static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in owner.decorator_list)
+        bound = self._is_bound(owner)
         for position, argument in enumerate([*positional, *arguments.kwonlyargs]):
-            if position == 0 and isinstance(home, ast.ClassDef) and not static:
+            if position == 0 and bound and isinstance(home, ast.ClassDef):
                 state.names[argument.arg] = self.classes.self_value(home, owner)
                 continue
             value = self.annotated(argument.annotation, argument) if argument.annotation else None
@@ -182,7 +183,7 @@ class Inference:
             for statement in getattr(place, "body", ()):
                 if isinstance(statement, FUNCTIONS) and statement.name == argument.arg and _is_fixture(statement):
                     result = v.join_all(self.run(statement).returned)
-                    return _seen_from_outside(result, argument) if result.kind != v.UNKNOWN else None
+                    return seen_from_outside(result, argument) if result.kind != v.UNKNOWN else None
         return None
 
     def outer_value(self, node: ast.Name, owner: ast.AST) -> Value:
@@ -311,8 +312,7 @@ class Inference:
         """What the calls in this file pass for an argument of a function or method of the file."""
         if function.name in ("forward", "__call__"):
             return []  # every module has one: whose is called cannot be seen
-        static = any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
-        method = isinstance(self.parents.get(function), ast.ClassDef) and not static
+        method = self._is_bound(function)
         positional = [*function.args.posonlyargs, *function.args.args]
         position = positional.index(argument) if argument in positional else None
         found = []
@@ -341,15 +341,26 @@ class Inference:
                 found.setdefault(last_name(node.func), []).append(node)
         return found
 
-    def function_result(self, callee: Value, node: ast.Call, evaluator: Evaluator) -> Value:
-        """What calling a function of the same file gives: its annotation, or what it returns, where that is fixed."""
+    def function_result(
+        self, callee: Value, arguments: Arguments, receiver: Value | None, evaluator: Evaluator
+    ) -> Value:
+        """What calling a function of the same file gives: what it returns, or what its annotation says of that."""
+        node = arguments.node
         function = callee.node
         if not isinstance(function, ast.FunctionDef) or function in self._generators:
             return evaluator.unknown(node)
         result = v.join_all(self.run(function).returned) if function not in self._running else ANYTHING
         if result.kind == v.UNKNOWN and function.returns is not None:
             result = self.annotated(function.returns, function) or ANYTHING
-        return _seen_from_outside(result, node) if result.kind != v.UNKNOWN else evaluator.unknown(node)
+        if result.kind == v.UNKNOWN:
+            return evaluator.unknown(node)
+        bound = receiver if self._is_bound(function) else None
+        return seen_from_outside(result, node, Call(function, arguments, evaluator.state, bound).place)
+
+    def _is_bound(self, function: Function) -> bool:
+        """Whether a function is a method that is passed its instance."""
+        static = any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
+        return isinstance(self.parents.get(function), ast.ClassDef) and not static
 
     def narrow(self, evaluator: Evaluator, test: ast.expr, truth: bool) -> None:
         """What a condition says of the names that it asks about."""
@@ -467,30 +478,6 @@ def _more_may_meet(evaluator: Evaluator, node: ast.expr) -> bool:
 def is_unpacked(value: Value) -> bool:
     """Whether a value is one part of what a loop gives, taken apart in the loop's head or in its body."""
     return bool(value.ids) and all(isinstance(i, tuple) and i[0] == "unpacked" for i in value.ids)
-
-
-def _seen_from_outside(value: Value, node: ast.AST) -> Value:
-    """A function's result at a call: places that hang on the function's own names mean nothing here."""
-    place = value.place if value.place.key is None else NOWHERE_KNOWN
-    items = value.items
-    if items is not None:
-        items = tuple(_seen_from_outside(item, ("result", node, i)) for i, item in enumerate(items))  # type: ignore[arg-type]
-    element = _seen_from_outside(value.element, ("element", node)) if value.element is not None else None  # type: ignore[arg-type]
-    if value.kind in (v.DEVICE, v.TEXT) and not place.known:
-        place = Place(key=("result", node))
-    origin = value.origin
-    if isinstance(node, ast.Call) and origin is not None:
-        origin = Origin(f"given by {last_name(node.func)}()", node.lineno, node, node)
-    return replace(
-        value,
-        place=place,
-        items=items,
-        element=element,
-        ids=frozenset([node]),
-        alternatives=(),
-        keys=None,
-        origin=origin,
-    )
 
 
 def _is_fixture(function: Function) -> bool:
