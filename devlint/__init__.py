@@ -49,8 +49,11 @@ def fix_source(text: str, path: str = "<string>", **options: object) -> str:
 def _config(options: dict[str, object]) -> Config:
     from devlint.checks import catalogue
     from devlint.config import load_config
+    from devlint.engine import project_of
 
-    return load_config(None, options, catalogue())
+    config = load_config(None, options, catalogue())
+    project_of(config)
+    return config
 
 
 def _declared_encoding(text: str) -> str:

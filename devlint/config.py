@@ -80,6 +80,8 @@ class Config:
     output_format: str = "text"
     target_torch: tuple[int, int] | None = None
     unsafe_fixes: bool = False
+    api: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the user says of libraries that devlint does not know, as tables of the fact files."""
     root: Path = field(default_factory=Path.cwd)
     source: Path | None = None
 
@@ -288,7 +290,7 @@ def _checked(table: Mapping[str, object], file: str, base: Path, rules: Mapping[
 _SELECTING = ("select", "ignore", "extend-select")
 _PATTERNS = ("exclude", "extend-exclude")
 _SWITCHES = ("force-exclude", "respect-gitignore", "unsafe-fixes")
-_KEYS = (*_SELECTING, "per-file-ignores", *_PATTERNS, *_SWITCHES, "output-format", "target-torch")
+_KEYS = (*_SELECTING, "per-file-ignores", *_PATTERNS, *_SWITCHES, "output-format", "target-torch", "api")
 
 
 def _value(key: str, value: object, where: str, in_file: bool, base: Path, rules: Mapping[str, RuleInfo]) -> object:
@@ -310,6 +312,10 @@ def _value(key: str, value: object, where: str, in_file: bool, base: Path, rules
             raise ConfigError(f"{where} must be a string, not {_kind(value)}")
         if value not in OUTPUT_FORMATS:
             raise ConfigError(f'{where}: unknown format "{value}"{_nearest(value, OUTPUT_FORMATS)}')
+        return value
+    if key == "api":
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a table, not {_kind(value)}")
         return value
     return _torch_version(value, where)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devlint.checks.base import Rule
     from devlint.checks.context import Context
     from devlint.config import Config
+    from devlint.placement.project import Module, Project
 
 MAX_PASSES = 10
 """A fix can bring another finding to light; more rounds than this mean that two rules undo each other."""
@@ -97,18 +98,22 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
     if len(source.text) > screen.MAX_BYTES:
         return [_too_large(path)]
     try:
-        tree = tree or screen.parse(source.text)
-        seen = screen.look(tree, source)
+        module = project_of(config).known(source) if tree is None else None
+        if module is None:
+            tree = tree or screen.parse(source.text)
+            module = project_of(config).add(source, tree, screen.look(tree, source))
     except SyntaxError as error:
         return [_invalid(error, path)]
     except screen.TooComplex as error:
         return [_own("DEV902", f"{error}, not checked", path, error.row)]
+    told = {name.rpartition(".")[2] for table in ("call", "class") for name in config.api.get(table, {})}
+    every = not told.isdisjoint(module.seen.calls)  # of what a user has said, the screens know nothing
     wanted: list[type[Rule]] = []
     crashed: list[Finding] = []
     for rule in rules().values():
         if any(config.enabled(rule.info.code, group) for group in rule.info.groups):
             try:
-                if any(sign.holds(seen) for sign in rule.screen):
+                if every or any(sign.holds(module.seen) for sign in rule.screen):
                     wanted.append(rule)
             except Exception as error:
                 crashed.append(_crash(rule.info, 1, error, path))
@@ -116,14 +121,12 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
         return crashed
     try:
         with deep_recursion():
-            return [*_run(wanted, source, tree, seen, config), *crashed]
+            return [*_run(wanted, source, module, config), *crashed]
     except (RecursionError, MemoryError) as error:
         return [_own("DEV902", f"not checked: {type(error).__name__} in the inference of its values", path), *crashed]
 
 
-def _run(
-    wanted: Sequence[type[Rule]], source: Source, tree: ast.Module, seen: screen.Seen, config: Config
-) -> list[Finding]:
+def _run(wanted: Sequence[type[Rule]], source: Source, module: Module, config: Config) -> list[Finding]:
     """Run rules over a file. A rule that crashes ends with a finding that says so, and the others go on.
 
     LibCST parses the file only if a rule, having asked the inference, still suspects something.
@@ -132,7 +135,7 @@ def _run(
     from devlint.syntax.parse import Refused
     from devlint.syntax.walk import handlers, walk
 
-    context = make_context(source, tree, seen, config)
+    context = make_context(source, module, config)
     crashed: dict[str, Finding] = {}
     running: list[Rule] = []
     for kind in wanted:
@@ -145,7 +148,7 @@ def _run(
     if not running:
         return list(crashed.values())
     try:
-        module, pairs = context.module, context.pairs
+        libcst_tree, pairs = context.module, context.pairs
     except Refused as error:
         words = f"LibCST cannot read this file, not checked: {error}"
         return [_own("DEV902", words, source.path, error.row), *crashed.values()]
@@ -155,7 +158,7 @@ def _run(
     for rule in running:
         for kind_name, method in handlers(rule).items():
             table.setdefault(kind_name, []).append((rule, method))
-    for node in walk(module):
+    for node in walk(libcst_tree):
         for rule, method in table.get(type(node).__name__, ()):
             if rule.info.code not in crashed:
                 try:
@@ -166,15 +169,38 @@ def _run(
     return [finding for rule in running for finding in rule.findings] + list(crashed.values())
 
 
-def make_context(source: Source, tree: ast.Module, seen: screen.Seen, config: Config) -> Context:
+def make_context(source: Source, module: Module, config: Config) -> Context:
     """What the rules can ask of one file."""
     from devlint.checks.context import TORCH_NOW, Context
-    from devlint.placement.api import facts
     from devlint.placement.infer import Inference
-    from devlint.syntax.names import Names
 
-    names = Names(tree)
-    return Context(source, tree, seen, names, Inference(tree, names, facts()), config.target_torch or TORCH_NOW)
+    inference = Inference(module.tree, module.names, project_of(config).facts_for(module))
+    return Context(source, module.tree, module.seen, module.names, inference, config.target_torch or TORCH_NOW)
+
+
+_projects: list[tuple[Config, Project]] = []
+
+
+def project_of(config: Config) -> Project:
+    """The files around those that are checked, and the facts: those that ship with devlint and the user's own.
+
+    One is kept for all files that are checked under one configuration.
+
+    Raises:
+        ConfigError: `api` has a table, key, kind or place that does not exist.
+    """
+    from devlint.config import ConfigError
+    from devlint.placement.api import facts
+    from devlint.placement.project import Project
+
+    if not _projects or _projects[0][0] != config:
+        try:
+            known = facts().merge(config.api) if config.api else facts()
+        except ValueError as error:
+            where = f"{config.source}: " if config.source is not None else ""
+            raise ConfigError(f'{where}"api" in [tool.devlint]: {error}') from None
+        _projects[:] = [(config, Project(config.root, known))]
+    return _projects[0][1]
 
 
 # --- fixing, on a large stack ---------------------------------------------------------------------------------------

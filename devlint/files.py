@@ -339,6 +339,7 @@ def run_on(found: Sequence[Path | Finding], jobs: int | None, action: Action[T])
     if jobs > 1 and _much_work(found) and _can_start_processes():
         yield from _in_processes(found, jobs, action)
     else:
+        collect_rarely()
         for item in found:
             yield item if isinstance(item, Finding) else _one(item, action)
 
@@ -485,11 +486,23 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     from concurrent.futures import ProcessPoolExecutor
 
     # Started afresh everywhere: a fork of a process with threads may hang.
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_quiet_on_interrupt)
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
 
 
-def _quiet_on_interrupt() -> None:
+def _begin_worker() -> None:
     """Leave Ctrl-C to the main process, so that not every worker prints a traceback."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()
+
+
+def collect_rarely() -> None:
+    """Let Python look for cycles less often than it does by default, in a process that is devlint's own.
+
+    The trees of a project's files are kept, hold hundreds of thousands of objects and no cycles. Without this, a
+    package whose files import much of each other takes a third more time.
+    """
+    import gc
+
+    gc.set_threshold(100_000, 20, 100)

@@ -42,7 +42,12 @@ def settle(
 
     if config_file is None and not isolated:
         config_file = find_config(common_folder(paths))
-    return load_config(config_file, overrides, catalogue()), config_file
+    config = load_config(config_file, overrides, catalogue())
+    if config.api:
+        from devlint.engine import project_of
+
+        project_of(config)  # what is wrong in it is said now, and not in the middle of a run
+    return config, config_file
 
 
 def common_folder(paths: Sequence[str]) -> Path:
@@ -197,21 +202,21 @@ class Untraceable(Exception):
 
 
 def trace_file(path: Path) -> list[Belief]:
-    """What devlint believes of each assignment in a file. Raises Untraceable."""
+    """What devlint believes of each assignment in a file. Raises Untraceable, ConfigError."""
     from devlint import screen
+    from devlint.engine import make_context, project_of
     from devlint.files import read_file
-    from devlint.placement.api import facts
-    from devlint.placement.infer import Inference
     from devlint.placement.trace import beliefs
     from devlint.source import SourceError, decode_source
-    from devlint.syntax.names import Names
     from devlint.syntax.parse import on_large_stack
+
+    config, _ = settle([str(path)], {})
 
     def follow() -> list[Belief]:
         source = decode_source(read_file(path), str(path))
         tree = screen.parse(source.text)
-        screen.look(tree, source)
-        return list(beliefs(Inference(tree, Names(tree), facts())))
+        module = project_of(config).add(source, tree, screen.look(tree, source))
+        return list(beliefs(make_context(source, module, config).inference))
 
     try:
         return on_large_stack(follow)

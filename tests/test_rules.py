@@ -165,7 +165,9 @@ def test_words_of_the_catalogue(code):
 def _under_libcsts_visitor(source: Source, config: Config) -> list[Finding]:
     """The findings where LibCST itself walks the tree."""
     tree = screen.parse(source.text)
-    context = engine.make_context(source, tree, screen.look(tree, source), config)
+    context = engine.make_context(
+        source, engine.project_of(config).add(source, tree, screen.look(tree, source)), config
+    )
     running = [rule for rule in (kind(context) for kind in rules().values()) if rule.suspects()]
     for rule in running:
         context.module.visit(as_visitor(rule))

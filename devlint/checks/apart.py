@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from devlint.checks.context import Context
@@ -12,7 +12,7 @@ from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
 from devlint.placement import values as v
 from devlint.placement.api import facts
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.calls import TRANSFERS, Row
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
 from devlint.syntax.trees import last_name
@@ -52,11 +52,14 @@ def _root(value: Value) -> object:
 
 @cache
 def factories() -> frozenset[str]:
-    """The last names of all that makes a tensor without being given one."""
-    rows = facts().calls.items()
+    """The last names of all that makes a tensor without being given one, as far as the facts that ship know."""
+    return _makers(facts().calls)
+
+
+def _makers(calls: Mapping[str, Row]) -> frozenset[str]:
     return frozenset(
         name.rsplit(".", 1)[-1]
-        for name, row in rows
+        for name, row in calls.items()
         if row.get("returns") == v.TENSOR and (row.get("place") in ("factory", "host") or row.get("data"))
     )
 
@@ -68,7 +71,9 @@ def _owners(context: Context) -> list[ast.AST]:
     left behind, or a device is written out.
     """
     inference, calls = context.inference, context.seen.calls
-    makers = factories() | _renamed(context, factories())
+    known = inference.facts.calls
+    makers = factories() if known is facts().calls else _makers(known)  # a user has said of more
+    makers |= _renamed(context, makers)
     made = [call for name in makers & calls.keys() for call in calls[name] if not _says_where(call)]
     every = (call for found in calls.values() for call in found)
     made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]

@@ -50,6 +50,12 @@ class Context:
         """The `ast` node of each LibCST expression and statement. Raises Refused, Unpaired."""
         return pair(self.module, self.tree)
 
+    @cached_property
+    def classes(self) -> list[ast.ClassDef]:
+        """The classes of the file, nested ones as well, in its order."""
+        found = (node for node in self.names.scope_of if isinstance(node, ast.ClassDef))
+        return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
     def ast_of(self, node: cst.CSTNode | ast.AST) -> ast.AST:
         """The `ast` node of a LibCST expression, statement, argument or parameter."""
         return node if isinstance(node, ast.AST) else self.pairs[node]

@@ -273,7 +273,7 @@ class Follower:
     def _keeps_method(self, value: v.Value) -> bool:
         """Whether a class of the file has not written its own load_state_dict."""
         return not isinstance(value.node, ast.ClassDef) or (
-            self._inference.classes.method(value.node, "load_state_dict") is None
+            not self._inference.classes.defines(value.node, "load_state_dict")
         )
 
     def _only_a_module_could(self, receiver: ast.expr, call: ast.Call) -> bool:

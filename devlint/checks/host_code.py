@@ -40,7 +40,7 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
             classes = context.inference.classes
             if any(last_name(base).endswith("Transform") for base in above.bases):
                 return True
-            if classes.kind(above) == v.DATASET or classes.method(above, "__getitem__") is not None:
+            if classes.kind(above) == v.DATASET or classes.defines(above, "__getitem__"):
                 return True
             if any(isinstance(base, str) and base.startswith(_TRANSFORMS) for base in classes.lineage(above)):
                 return True

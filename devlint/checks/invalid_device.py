@@ -165,7 +165,7 @@ class InvalidDevice(Rule):
         if not receiver.is_module:
             return False
         own = receiver.node
-        return not (isinstance(own, ast.ClassDef) and self.context.inference.classes.method(own, method) is not None)
+        return not (isinstance(own, ast.ClassDef) and self.context.inference.classes.defines(own, method))
 
     # --- strings ----------------------------------------------------------------------------------------------
 

@@ -31,11 +31,10 @@ class MisplacedMapLocation(Rule):
 
     def suspects(self) -> bool:
         follower: Follower | None = None
-        for node in walk(self.context.tree):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in self.context.seen.calls.get("load_state_dict", ()):
+            if not isinstance(node.func, ast.Attribute):
                 continue
-            named = any(keyword.arg == "map_location" for keyword in node.keywords)
-            if node.func.attr != "load_state_dict" or not named:
+            if not any(keyword.arg == "map_location" for keyword in node.keywords):
                 continue
             follower = follower or Follower(self.context)
             if follower.takes_no_place(node):

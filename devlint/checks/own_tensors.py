@@ -51,18 +51,24 @@ def methods(class_: ast.ClassDef) -> list[Method]:
 def module_classes(context: Context) -> Iterator[ast.ClassDef]:
     """The classes of the file that are modules, whose bases are all known, and that leave it to torch to move them."""
     classes = context.inference.classes
-    for node in context.inference.parents:
+    for node in context.classes:
         if (
-            isinstance(node, ast.ClassDef)
-            and classes.kind(node) in v.MODULE_KINDS
+            classes.kind(node) in v.MODULE_KINDS
             and classes.complete(node)
-            and not any(classes.method(node, name) for name in _MOVERS)
+            and not any(classes.defines(node, name) for name in _MOVERS)
         ):
             yield node
 
 
-def stores(class_: ast.ClassDef) -> dict[str, list[Store]]:
+def stores(context: Context, class_: ast.ClassDef) -> dict[str, list[Store]]:
     """All places in the class's own methods that set an attribute of self."""
+    memo: dict[ast.ClassDef, dict[str, list[Store]]] = context.memo.setdefault("stores", {})
+    if class_ not in memo:
+        memo[class_] = _stores(class_)
+    return memo[class_]
+
+
+def _stores(class_: ast.ClassDef) -> dict[str, list[Store]]:
     found: dict[str, list[Store]] = {}
     for method in methods(class_):
         own = self_name(method)
@@ -95,11 +101,12 @@ def _value_of(statement: ast.stmt, target: ast.expr) -> ast.expr | None:
 def registered(context: Context, class_: ast.ClassDef) -> frozenset[str] | None:
     """The names that the class and its bases register or may set in other ways; None where that could be any name."""
     found: set[str] = set()
-    for base in context.inference.classes.lineage(class_):
-        if isinstance(base, str) and base not in PLAIN_BASES:
-            found |= _TORCH_NAMES
-        if not isinstance(base, ast.ClassDef):
-            continue
+    classes = context.inference.classes
+    own_file_registers = not _REGISTERS.isdisjoint(context.seen.calls)
+    family = [base for base in classes.family(class_) if own_file_registers or base not in context.inference.parents]
+    if any(isinstance(base, str) and not classes.is_own(base) for base in set(classes.lineage(class_)) - PLAIN_BASES):
+        found |= _TORCH_NAMES
+    for base in family:
         for node in walk(base):
             if not isinstance(node, ast.Call):
                 continue
@@ -123,7 +130,9 @@ _REGISTERS = frozenset(
 def set_elsewhere(context: Context, class_: ast.ClassDef, name: str) -> bool:
     """Whether the attribute is set on another object than self, or in a related class: `net.scale = ...`."""
     inference = context.inference
-    family = [base for base in inference.classes.lineage(class_) if isinstance(base, ast.ClassDef)]
+    family = inference.classes.family(class_)
+    if any(name in stores(context, base) for base in family if base not in inference.parents):
+        return True
     for node in inference.parents:
         if not (isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load)):
             continue

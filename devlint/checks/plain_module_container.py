@@ -96,8 +96,7 @@ class PlainModuleContainer(Rule):
 
     @cached_property
     def _faults(self) -> dict[ast.ClassDef, list[_Kept]]:
-        classes = (node for node in walk(self.context.tree) if isinstance(node, ast.ClassDef))
-        return {node: faults for node in classes if (faults := self._faults_of(node))}
+        return {node: faults for node in self.context.classes if (faults := self._faults_of(node))}
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         class_ = self.context.ast_of(node)

@@ -67,7 +67,7 @@ class PlainTensorAttribute(Rule):
 
     def _of_class(self, class_: ast.ClassDef) -> Iterator[_Kept]:
         context = self.context
-        found = {name: every for name, every in stores(class_).items() if _may_be_tensor(every)}
+        found = {name: every for name, every in stores(self.context, class_).items() if _may_be_tensor(every)}
         if not found:
             return
         names = registered(context, class_)
@@ -254,9 +254,9 @@ class PlainTensorAttribute(Rule):
         return False
 
     def _named_in_class(self, class_: ast.ClassDef, name: str) -> bool:
-        """Whether the class or a base in the file has an attribute, property or method of this name."""
-        for base in self.context.inference.classes.lineage(class_):
-            for statement in base.body if isinstance(base, ast.ClassDef) else ():
+        """Whether the class or a base in the project has an attribute, property or method of this name."""
+        for base in self.context.inference.classes.family(class_):
+            for statement in base.body:
                 if isinstance(statement, (*METHODS, ast.ClassDef)) and statement.name == name:
                     return True
                 if isinstance(statement, ast.AnnAssign) and statement.value is None:

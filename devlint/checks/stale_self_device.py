@@ -59,9 +59,9 @@ class StaleSelfDevice(Rule):
             return
         stored = {
             name
-            for name, every in stores(class_).items()
+            for name, every in stores(self.context, class_).items()
             if all(store.method.name == "__init__" and isinstance(store.statement, ast.Assign) for store in every)
-            and inference.classes.method(class_, name) is None
+            and not inference.classes.defines(class_, name)
         }
         for method in methods(class_):
             if method.name == "__init__" or isinstance(inference.parents.get(method), ast.FunctionDef):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devlint.placement import values as v
 from devlint.placement.values import CPU, NOWHERE_KNOWN, Origin, Place, Value
+from devlint.syntax.trees import walk
 
 if TYPE_CHECKING:
     from devlint.placement.evaluate import Evaluator
@@ -75,7 +76,7 @@ def call(evaluator: Evaluator, node: ast.Call) -> Value:
     receiver: Value | None = None
     if isinstance(function, ast.Attribute):
         receiver = evaluator.value(function.value)
-        callee = evaluator.attribute_of(receiver, function) if _is_static(receiver) else None
+        callee = evaluator.attribute_of(receiver, function) if _is_static(evaluator, receiver) else None
         if callee is not None:
             evaluator.values[function] = callee
     else:
@@ -90,9 +91,12 @@ def call(evaluator: Evaluator, node: ast.Call) -> Value:
     return _called(evaluator, node, callee, arguments, receiver)
 
 
-def _is_static(receiver: Value) -> bool:
+def _is_static(evaluator: Evaluator, receiver: Value) -> bool:
     """Whether an attribute of the receiver names a function or class, rather than a method of a value."""
-    return receiver.kind in (v.NAME, v.CLASS) or (receiver.kind in (v.OBJECT, v.MODULE) and receiver.node is not None)
+    if receiver.kind in (v.NAME, v.CLASS):
+        return True
+    own = receiver.node is not None or bool((evaluator.facts.cls(receiver.type) or {}).get("own"))
+    return receiver.kind in (v.OBJECT, v.MODULE) and own
 
 
 def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
@@ -110,11 +114,9 @@ def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
     return Arguments(node, positional, named, open_ended)
 
 
-def _called(
-    evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None
-) -> Value:
+def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None) -> Value:
     if callee.kind == v.NAME:
-        return _named_call(evaluator, node, callee, arguments)
+        return _named_call(evaluator, node, callee, arguments, receiver)
     _hand_over(evaluator, arguments)
     if callee.kind == v.CLASS:
         return evaluator.inference.instance(callee, node, evaluator.state)
@@ -155,7 +157,9 @@ def _loss(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> None:
 # --- functions and classes of libraries ---------------------------------------------------------------------------
 
 
-def _named_call(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments) -> Value:
+def _named_call(
+    evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None
+) -> Value:
     name = callee.type
     special = _SPECIAL.get(name) or (_SPECIAL["*pass"] if name.rsplit(".", 1)[-1] in _PASS_THROUGH else None)
     if special is not None:
@@ -166,7 +170,9 @@ def _named_call(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: 
     if row is not None:
         return _by_row(evaluator, node, name, row, arguments)
     _hand_over(evaluator, arguments)
-    return evaluator.unknown(node)
+    beyond = evaluator.facts.beyond
+    result = beyond.result(name, arguments, receiver, evaluator) if beyond is not None else None
+    return evaluator.unknown(node) if result is None else result
 
 
 def _hand_over(evaluator: Evaluator, arguments: Arguments) -> None:
@@ -204,6 +210,8 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
         brought = [arguments.get(name, (evaluator.facts.cls(cls) or {}).get("at", {}).get(name)) for name in state]
         values = [operand[1] for operand in brought if operand is not None and operand[1].kind != v.NOTHING]
         return values[0].place if len(values) == 1 and values[0].is_tensor and values[0].dims != 0 else NOWHERE_KNOWN
+    if row.get("place") == "unknown" or ((evaluator.facts.cls(cls) or {}).get("own") and is_told_where(arguments.node)):
+        return NOWHERE_KNOWN  # a class of the project that may put its instances elsewhere than on the CPU
     if state == "children":
         children = [value for _, value in arguments.positional if value.is_module]
         stateful = [one for one in children if (evaluator.facts.cls(one.type) or {}).get("state") is not False]
@@ -212,6 +220,19 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
     if arguments.open_ended:
         return NOWHERE_KNOWN
     return _place_by_rule(evaluator, arguments.node, "factory", row, arguments)
+
+
+def is_told_where(call: ast.Call) -> bool:
+    """Whether a call of a class may be given a device."""
+    if any(keyword.arg in (None, "device") for keyword in call.keywords):
+        return True
+    words = [
+        node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else str(node.value)
+        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
+        for node in walk(argument)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+    ]
+    return any(word in text.lower() for text in words for word in ("device", "cuda", "gpu"))
 
 
 def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:

@@ -13,10 +13,13 @@ from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
 from devlint.syntax.trees import last_name, walk
 
 if TYPE_CHECKING:
+    from devlint.placement.api import Row
     from devlint.placement.infer import Inference
     from devlint.placement.state import State
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_ANY_MODULE = "torch.nn.Module"
+"""What an argument is annotated with that may be any layer, one without parameters, too."""
 
 
 class Classes:
@@ -54,7 +57,10 @@ class Classes:
         return None
 
     def lineage(self, node: ast.ClassDef) -> list[str | ast.ClassDef | None]:
-        """The class and all its bases, the file's own and the others, each once."""
+        """The class and all its bases, the file's own and the others, each once.
+
+        Those that a class of another file has in files of the project are left out, its library's bases are not.
+        """
         if node not in self._lineages:
             found: dict[str | ast.ClassDef | None, None] = {}
             stack: list[str | ast.ClassDef | None] = [node]
@@ -65,6 +71,8 @@ class Classes:
                 found[base] = None
                 if isinstance(base, ast.ClassDef):
                     stack.extend(reversed(self.bases(base)))
+                elif base is not None and self.is_own(base):
+                    stack.extend(reversed(self._row(base)["bases"]))
             self._lineages[node] = list(found)
         return self._lineages[node]
 
@@ -77,8 +85,8 @@ class Classes:
     def _kind(self, node: ast.ClassDef) -> str:
         kinds = set()
         for base in self.lineage(node):
-            row = self._inference.facts.cls(base) if isinstance(base, str) else None
-            if row is not None:
+            row = self._row(base)
+            if row:
                 kinds.add(str(row.get("kind", v.OBJECT)))
         if kinds & v.MODULE_KINDS:
             return v.METRIC if v.METRIC in kinds else v.MODULE
@@ -99,11 +107,37 @@ class Classes:
         or a base is not known."""
         if node not in self._placing:
             made = self.method(node, "__init__")
-            self._placing[node] = not self.complete(node) or (made is not None and any(map(_places, walk(made))))
+            self._placing[node] = (
+                not self.complete(node)
+                or (made is not None and any(map(_places, walk(made))))
+                or any(self._row(base).get("call", {}).get("place") == "unknown" for base in self.lineage(node))
+            )
         return self._placing[node]
 
+    def family(self, node: ast.ClassDef) -> list[ast.ClassDef]:
+        """The class and its bases in all files of the project: to look at, since only the file's own have values."""
+        found = [base for base in self.lineage(node) if isinstance(base, ast.ClassDef)]
+        beyond = self._inference.facts.beyond
+        if beyond is not None:
+            for base in self.lineage(node):
+                if isinstance(base, str) and self.is_own(base):
+                    found += [further for _, further in beyond.family(base)]
+        return found
+
+    def defines(self, node: ast.ClassDef, name: str) -> bool:
+        """Whether the class or a base in the project has a method of this name."""
+        return any(self.own_method(one, name) is not None for one in self.family(node))
+
+    def _row(self, base: str | ast.ClassDef | None) -> Row:
+        return (self._inference.facts.cls(base) if isinstance(base, str) else None) or {}
+
     def _known(self, name: str) -> bool:
-        return self._inference.facts.cls(name) is not None
+        row = self._inference.facts.cls(name)
+        return row is not None and not row.get("open")
+
+    def is_own(self, name: str) -> bool:
+        """Whether a name is that of a class of another file of the project."""
+        return bool(self._row(name).get("own"))
 
     def has_state(self, node: ast.ClassDef) -> bool:
         """Whether instances of a module class have parameters or buffers, as far as can be seen."""
@@ -142,10 +176,17 @@ class Classes:
     def method(self, node: ast.ClassDef, name: str) -> ast.AST | None:
         """The method of this name, of the class or of a base in the file."""
         for base in self.lineage(node):
-            if isinstance(base, ast.ClassDef):
-                for statement in base.body:
-                    if isinstance(statement, _FUNCTIONS) and statement.name == name:
-                        return statement
+            method = self.own_method(base, name) if isinstance(base, ast.ClassDef) else None
+            if method is not None:
+                return method
+        return None
+
+    @staticmethod
+    def own_method(node: ast.ClassDef, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The method of this name that the class itself defines."""
+        for statement in node.body:
+            if isinstance(statement, _FUNCTIONS) and statement.name == name:
+                return statement
         return None
 
     def self_value(self, node: ast.ClassDef, method: ast.AST) -> Value:
@@ -157,23 +198,24 @@ class Classes:
         return Value(kind=kind, node=node, ids=frozenset([("self", node)]), place=place)
 
     def attribute(self, base: Value, name: str, state: State) -> Value | None:
-        """What an attribute of an instance (or class) of the file holds; None where nothing is known of it."""
-        node = base.node
-        if not isinstance(node, ast.ClassDef):
-            return None
-        method = self.method(node, name)
-        if method is not None:
-            return self._method_value(base, method)
-        if (node, name) not in self._attributes:
-            self._attributes[node, name] = None  # an attribute that is made from itself
-            self._attributes[node, name] = self._assigned(node, name)
-        value = self._attributes[node, name]
-        if value is None:
-            return None
+        """What an attribute of an instance (or class) of the project holds; None where nothing is known of it."""
+        node, beyond = base.node, self._inference.facts.beyond
+        if isinstance(node, ast.ClassDef):
+            method = self.method(node, name)
+            if method is not None:
+                return self._method_value(base, method)
+            if (node, name) not in self._attributes:
+                self._attributes[node, name] = None  # an attribute that is made from itself
+                self._attributes[node, name] = self._assigned(node, name)
+            value = self._attributes[node, name]
+        else:
+            value = beyond.attribute(base.type, name) if base.type and beyond is not None else None
+        if value is None or value.kind == v.NAME:
+            return value
         if (value.is_module or value.kind == v.PARAMETER) and base.is_module:
             if value.place.device not in ("", "cpu"):
                 return value  # a child that was put on a device of its own
-            if (self._inference.facts.cls(value.type) or {}).get("state") is False:
+            if value.type == _ANY_MODULE or self._row(value.type).get("state") is False:
                 return replace(value, place=NOWHERE_KNOWN)  # a Dropout or ReLU has nothing that could be anywhere
             place = state.place_of(base)
             return replace(value, place=place if place.known else NOWHERE_KNOWN)
@@ -212,26 +254,37 @@ class Classes:
             self._assigning[node] = found
         return self._assigning[node]
 
-    def _assigned(self, node: ast.ClassDef, name: str) -> Value | None:
-        """The join of what the class and its bases in the file assign to self.NAME."""
+    def stored(self, node: ast.ClassDef, name: str) -> list[Value]:
+        """What the methods of the class itself assign to self.NAME."""
         values: list[Value] = []
+        for method in sorted(self.assignments(node).get(name, ()), key=lambda m: getattr(m, "lineno", 0)):
+            run = self._inference.run(method)
+            for target, value in run.values.items():
+                if (
+                    isinstance(target, ast.Attribute)
+                    and isinstance(target.ctx, ast.Store)
+                    and target.attr == name
+                    and path_of(target) == f"{method.args.args[0].arg}.{name}"  # type: ignore[attr-defined]
+                ):
+                    values.append(self._settled(value, run, name, method))
+        return values
+
+    def _assigned(self, node: ast.ClassDef, name: str) -> Value | None:
+        """The join of what the class and its bases assign to self.NAME."""
+        values: list[Value] = []
+        beyond = self._inference.facts.beyond
         for base in self.lineage(node):
-            if not isinstance(base, ast.ClassDef):
-                continue
-            for method in sorted(self.assignments(base).get(name, ()), key=lambda m: getattr(m, "lineno", 0)):
-                run = self._inference.run(method)
-                for target, value in run.values.items():
-                    if (
-                        isinstance(target, ast.Attribute)
-                        and isinstance(target.ctx, ast.Store)
-                        and target.attr == name
-                        and path_of(target) == f"{method.args.args[0].arg}.{name}"  # type: ignore[attr-defined]
-                    ):
-                        values.append(self._settled(value, run, name, method))
+            if isinstance(base, ast.ClassDef):
+                values += self.stored(base, name)
+            elif base is not None and beyond is not None and self.is_own(base):
+                value = beyond.attribute(base, name)
+                values += [value] if value is not None else []
         known = [value for value in values if value.kind != v.NOTHING]
         if not known:
             return None
         result = v.join_all(known)
+        if result.kind == v.NAME:
+            return result  # a method of another file
         if result.kind == v.UNKNOWN and not result.ids:
             return None
         return replace(

@@ -135,7 +135,7 @@ class Evaluator:
         name = node.attr
         if base.kind == v.NAME:
             return self.inference.named(f"{base.type}.{name}")
-        if base.kind in (v.OBJECT, v.MODULE, v.CLASS) and base.node is not None:
+        if base.kind in (v.OBJECT, v.MODULE, v.CLASS):
             found = self.inference.attribute(base, name, self.state)
             if found is not None:
                 return found

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from devlint.placement import values as v
 from devlint.placement.api import Facts
-from devlint.placement.calls import Arguments, Operand, Row
+from devlint.placement.calls import Arguments, Operand, Row, is_told_where
 from devlint.placement.classes import Classes
 from devlint.placement.evaluate import Evaluator, Meeting, path_of
 from devlint.placement.evidence import Evidence
@@ -234,6 +234,11 @@ class Inference:
         constant = self.facts.constant(canonical)
         if constant == v.NUMBER or canonical in _NUMBERS:
             return Value(kind=v.NUMBER, type=canonical)
+        last = canonical.rpartition(".")[2]
+        if self.facts.beyond is not None and (last.isupper() or "device" in last):
+            value = self.facts.beyond.constant(canonical)
+            if value is not None:
+                return value
         return Value(kind=v.NAME, type=canonical, ids=frozenset([canonical]))
 
     def annotated(self, annotation: ast.expr, target: ast.AST) -> Value | None:
@@ -302,7 +307,7 @@ class Inference:
             return Value(ids=frozenset([node]))
         kind = self.classes.kind(callee.node)
         place = CPU if kind in v.MODULE_KINDS and state.default.is_cpu else NOWHERE_KNOWN
-        elsewhere = self.classes.places_itself(callee.node) or _is_told_where(node)
+        elsewhere = self.classes.places_itself(callee.node) or is_told_where(node)
         if place.is_cpu and (elsewhere or not self.classes.has_state(callee.node)):
             place = NOWHERE_KNOWN
         origin = Origin(f"made by {callee.node.name}", node.lineno, node, node)
@@ -483,16 +488,3 @@ def is_unpacked(value: Value) -> bool:
 def _is_fixture(function: Function) -> bool:
     calls = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
     return any(last_name(call) == "fixture" for call in calls)
-
-
-def _is_told_where(call: ast.Call) -> bool:
-    """Whether a call of a class may be given a device."""
-    if any(keyword.arg in (None, "device") for keyword in call.keywords):
-        return True
-    words = [
-        node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else str(node.value)
-        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
-        for node in walk(argument)
-        if isinstance(node, ast.Name | ast.Attribute | ast.Constant)
-    ]
-    return any(word in text.lower() for text in words for word in ("device", "cuda", "gpu"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -86,16 +86,18 @@ class Call:
         return None
 
 
-def seen_from_outside(value: Value, node: ast.AST, places: Places = nowhere) -> Value:
-    """A function's result at `node`, a call of it or an argument that it fills."""
+def seen_from_outside(value: Value, node: ast.AST, places: Places = nowhere, identity: Hashable = None) -> Value:
+    """A function's result at `node`, a call of it or an argument that it fills; `identity` is that of a part of it."""
+    identity = node if identity is None else identity
     place = places(value.place)
-    items = value.items
+    items, element, origin = value.items, value.element, value.origin
     if items is not None:
-        items = tuple(seen_from_outside(item, ("result", node, i), places) for i, item in enumerate(items))  # type: ignore[arg-type]
-    element = seen_from_outside(value.element, ("element", node), places) if value.element is not None else None  # type: ignore[arg-type]
+        parts = enumerate(items)
+        items = tuple(seen_from_outside(item, node, places, ("result", identity, i)) for i, item in parts)
+    if element is not None:
+        element = seen_from_outside(element, node, places, ("element", identity))
     if value.kind in (v.DEVICE, v.TEXT) and not place.known:
-        place = Place(key=("result", node))
-    origin = value.origin
+        place = Place(key=("result", identity))
     if isinstance(node, ast.Call) and origin is not None:
         origin = Origin(f"given by {last_name(node.func)}()", node.lineno, node, node)
     return replace(
@@ -103,7 +105,7 @@ def seen_from_outside(value: Value, node: ast.AST, places: Places = nowhere) -> 
         place=place,
         items=items,
         element=element,
-        ids=frozenset([node]),
+        ids=frozenset([identity]),
         alternatives=(),
         keys=None,
         origin=origin,

@@ -72,7 +72,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from devlint.placement.project import Surroundings
 
 Row = dict[str, Any]
 Table = dict[str, Row]
@@ -131,10 +134,25 @@ class Facts:
     """Names that torch.Tensor has, and no module, array, data frame, image, container or other thing with a `.to`."""
     tensor_like: frozenset[str]
     """Names like `only_tensor`, but that PyG's Data, PackedSequence, TensorDict and their kind have as well."""
+    beyond: Surroundings | None = field(default=None, compare=False, repr=False)
+    """What is known of the names of the project that the file belongs to; asked for what no table has."""
     _seen: dict[tuple[str, str], Row | None] = field(default_factory=dict, compare=False, repr=False)
+    _aliased: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def canonical(self, name: str) -> str:
         """The name under which the tables know `name`, a qualified name as a user wrote it; itself when they do not."""
+        name = self._alias(name)
+        if self.beyond is None or name in self.calls or name in self.classes:
+            return name
+        return self._alias(self.beyond.canonical(name))
+
+    def _alias(self, name: str) -> str:
+        known = self._aliased.get(name)
+        if known is None:
+            known = self._aliased[name] = self._follow(name)
+        return known
+
+    def _follow(self, name: str) -> str:
         for _ in range(3):
             other = self.aliases.get(name)
             if other is None:
@@ -216,10 +234,12 @@ class Facts:
         )
 
     def _look(self, table: str, name: str) -> Row | None:
+        name = self.canonical(name)
         key = (table, name)
         if key not in self._seen:
-            self._seen[key] = self._find(table, self.canonical(name))
-        return self._seen[key]
+            self._seen[key] = self._find(table, name)
+        row = self._seen[key]
+        return row if row is not None or self.beyond is None else self.beyond.row(table, name)
 
     def _find(self, table: str, name: str) -> Row | None:
         exact = (self.calls if table == "call" else self.classes).get(name)
