@@ -317,11 +317,18 @@ class _Proof:
         for old, new in zip(run, new_run, strict=True):
             if not isinstance(old, ast.stmt):
                 return True
+            if self._is_gone(old):
+                return False
             start, end = self._moved(self._old.span(old))
             new_start, new_end = self._new.span(new)
             if start != new_start and end != new_end and not (new_start <= start and end <= new_end):
                 return False
         return True
+
+    def _is_gone(self, node: ast.AST) -> bool:
+        """Whether one edit takes out all of a node's text, so that what stands there now is something else."""
+        start, end = self._old.span(node)
+        return any(edit.start <= start and end <= edit.end and not edit.text for edit in self._edits)
 
     def _pair_up(self, run: Sequence[ast.AST], new_run: Sequence[ast.AST], free: bool) -> ast.AST | None:
         """Pair touched nodes of which some came or went, by where they start or end; the rest must have been edited."""
@@ -330,7 +337,7 @@ class _Proof:
         by_end = {end: node for (_, end), node in spans.items()}
         for old in run:
             start, end = self._moved(self._old.span(old))
-            other = by_end.get(end) or by_start.get(start)
+            other = None if self._is_gone(old) else by_end.get(end) or by_start.get(start)
             if other is not None:
                 self._pair(old, other, free)
             elif (lost := self._lost(old)) is not None:

@@ -153,6 +153,8 @@ RIGHT = {
     "alias dropped": "from torch.<cuda.amp|amp> import autocast<, GradScaler|>\n",
     "alias replaced by two": "from a import <b|b, c>\n",
     "a line comes before one that goes": "if x:\n    a\n<|    q\n>    b<|(1)>\n<    c\n|>    d\n",
+    "one of two lines moves behind the other": "if x:\n<    a(b)\n|>    c\n<|    a(d)\n>    e\n",
+    "a block and the line behind it move": "a\n<if x:\n    b\n\n|>if y:\n    c\n<|if x:\n    b\n>\nd\n",
     "line in a body": "def f():\n    a\n<|    q\n>    b\n",
     "only line of a body": "if x:\n    <pass|y = 1>\n",
     "branch": "if x:\n    a\n<|else:\n    q\n>b\n",

@@ -127,21 +127,20 @@ class Loaders:
             sampler += f", shuffle={'False' if shuffle is None else script.source(shuffle)}"
         if drop is not None and not is_false(drop):
             sampler += f", drop_last={script.source(drop)}"
-        sampler = self._placed(call, f"{sampler})")
         self._divide(size)
-        if shuffle is None:
+        replaced: ast.AST | None = next((keyword for keyword in call.keywords if keyword.value is shuffle), shuffle)
+        less = len(script.source(dataset)) - len(name) + (len(script.source(replaced)) if replaced else 0)
+        sampler = self._placed(call, f"{sampler})", less)
+        if replaced is None:
             script.insert(script.span(self._last(call))[1], f", {sampler}")
-        elif shuffle in call.args:
-            script.replace(shuffle, sampler)
         else:
-            keyword = next(keyword for keyword in call.keywords if keyword.value is shuffle)
-            script.replace(keyword, sampler)
+            script.replace(replaced, sampler)
 
-    def _placed(self, call: ast.Call, sampler: str) -> str:
+    def _placed(self, call: ast.Call, sampler: str, less: int) -> str:
         """The argument that gives the loader its sampler, made in a line before where this one would be too long."""
         script = self._script
         statement = script.statement(call)
-        if script.fits(call, len(sampler) + len("sampler= // WORLD_SIZE")):
+        if script.fits(call, len(f"sampler={sampler} // WORLD_SIZE") - less):
             return f"sampler={sampler}"
         name = script.fresh("sampler", "train_sampler", "training_sampler")
         script.insert_before(statement, f"{name} = {sampler}")
@@ -205,27 +204,40 @@ class Loaders:
     def _set_epoch(self) -> None:
         """`loader.sampler.set_epoch(epoch)` at the top of the loop over epochs; nothing where there is none."""
         script = self._script
-        place: ast.AST = self.training.node
         loader = self.training.loader
-        for _ in range(4):
+        for place in self.places:
             around = [n for n in script.ancestors(place) if isinstance(n, (ast.For, ast.While, *FUNCTIONS))]
             if around and not isinstance(around[0], FUNCTIONS):
                 loop = around[0]
                 assert isinstance(loop, ast.For | ast.While)
-                script.insert_before(loop.body[0], f"{script.source(loader)}.sampler.set_epoch({self._epoch(loop)})")
+                line = f"{script.source(loader)}.sampler.set_epoch({self._epoch(loop)})"
+                made = [s for s in map(script.statement, self.training.made) if loop in set(script.ancestors(s))]
+                if made:  # anew in each epoch
+                    script.insert_after(made[0], line)
+                else:
+                    script.insert_first(loop.body, line)
                 return
             if not around:
                 return
             function = around[0]
             assert isinstance(function, FUNCTIONS)
             calls = script.callers(function)
-            if not calls:
-                return
             if len(calls) > 1:
                 raise ByHand(f"`{function.name}` is called in several places: which of them is an epoch")
-            loader = self._outside(loader, function, calls[0])
-            place = calls[0]
-        raise ByHand("the loop over the epochs is not found")
+            if calls:
+                loader = self._outside(loader, function, calls[0])
+
+    @property
+    def places(self) -> list[ast.AST]:
+        """The training loop, the call of the function that it stands in, the call of the function of that one ..."""
+        found: list[ast.AST] = [self.training.node]
+        for _ in range(4):
+            owner = self._script.owner(found[-1])
+            calls = self._script.callers(owner) if isinstance(owner, FUNCTIONS) else []
+            if not calls:
+                break
+            found.append(calls[0])
+        return found
 
     def _outside(self, loader: ast.expr, function: ast.AST, call: ast.Call) -> ast.expr:
         """The loader as the caller of the function has it."""

@@ -15,6 +15,7 @@ from devlint.checks.ddp.losses import Losses
 from devlint.checks.ddp.output import Output
 from devlint.checks.ddp.script import ByHand, Script
 from devlint.finding import Edit
+from devlint.placement.infer import Function
 from devlint.syntax.trees import children, last_name, walk
 
 
@@ -25,6 +26,7 @@ class Kind(Enum):
     MEAN = "a mean over the part: the mean over the processes is that of the batch"
     SUM = "a sum over the part: the sum over the processes is that of the batch"
     SIZE = "the number of samples in the part"
+    SHARE = "a number divided by that of samples: a sum times it is a mean"
 
 
 _NUMBERS = frozenset({"item", "size", "tolist"})
@@ -56,6 +58,7 @@ class Metrics:
         self._reduced: dict[ast.expr, Kind] = {}
         """The expressions to reduce where they stand."""
         self._inside = False
+        self._results: dict[Function, Kind] = {}
 
     def migrate(self) -> None:
         self._find_totals()
@@ -219,9 +222,16 @@ class Metrics:
                     assert isinstance(value, ast.Tuple | ast.List)
                     self._assign(part, value.elts[index])
                 else:
-                    self._set(part, Kind.DATA if self._kind(value) else None)
+                    self._set(part, self._part_kind(value))
             return
         self._set(target, self._kind(value))
+
+    def _part_kind(self, value: ast.expr) -> Kind | None:
+        """The kind of one of several things that an expression gives, all of one kind where a function says so."""
+        kind = self._kind(value)
+        target = self._script.called(value) if isinstance(value, ast.Call) else None
+        shares = target is not None and self._results.get(target) is kind
+        return kind if shares else Kind.DATA if kind else None
 
     def _set(self, target: ast.expr, kind: Kind | None) -> None:
         if isinstance(target, ast.Tuple | ast.List):
@@ -337,6 +347,12 @@ class Metrics:
             return Kind.SIZE
         if isinstance(node, ast.Call):
             return self._call_kind(node)
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.slice, ast.Constant)
+        ):
+            return self._part_kind(node.value)
         if isinstance(node, ast.BinOp):
             return _combined(self._kind(node.left), node.op, self._kind(node.right))
         return Kind.DATA
@@ -347,13 +363,44 @@ class Metrics:
             inner = self._kind(function.value)
             if inner is not None and name in _KEEPING and inner is not Kind.DATA:
                 return inner
-            if inner is not None and name == "sum" and not node.args and not node.keywords:
+            if inner is not None and name == "sum" and (not (node.args or node.keywords) or _is_flat(function.value)):
                 return Kind.SUM
+            if inner is not None and name in ("mul", "mul_", "div", "div_") and len(node.args) == 1:
+                operation = ast.Mult() if name.startswith("mul") else ast.Div()
+                return _combined(inner, operation, self._kind(node.args[0]))
         if isinstance(function, ast.Name) and function.id in ("float", "int") and len(node.args) == 1:
             return self._kind(node.args[0]) or Kind.DATA
         if self._script.name(function) == "torch.sum" and len(node.args) == 1:
             return Kind.SUM
-        return Kind.MEAN if self._losses.is_mean(node) else Kind.DATA
+        if self._losses.is_mean(node):
+            return Kind.MEAN
+        target = self._script.called(node)
+        return self._result(target) if target is not None else Kind.DATA
+
+    def _result(self, function: Function) -> Kind:
+        """The kind of what a function of this file makes of tensors of the part: of each thing that it returns."""
+        if function in self._results:
+            return self._results[function]
+        self._results[function] = Kind.DATA
+        state, self._state = self._state, {}
+        for parameter in function.args.args:
+            if not function.args.defaults or parameter in function.args.args[: -len(function.args.defaults)]:
+                self._state[parameter.arg] = Kind.DATA
+        kinds: set[Kind | None] = set()
+        for node in self._script.own_nodes(function):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assign(target, node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+                self._set(node.func.value, self._kind(node.args[0]) if node.args else None)
+        for node in self._script.own_nodes(function):
+            if isinstance(node, ast.Return) and node.value is not None:
+                values = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else [node.value]
+                kinds |= {self._kind(value) for value in values}
+        self._state = state
+        if len(kinds) == 1 and (kind := kinds.pop()) in (Kind.MEAN, Kind.SUM):
+            self._results[function] = kind
+        return self._results[function]
 
     def _is_number(self, node: ast.AST) -> bool:
         """Whether an expression is a number of Python, not a tensor."""
@@ -377,19 +424,37 @@ class Metrics:
 def _combined(left: Kind | None, operation: ast.operator, right: Kind | None) -> Kind:
     """The kind of an operation, where it keeps the relation between one process and all."""
     kinds = {left, right}
-    if isinstance(operation, ast.Add | ast.Sub) and left is right and left is not None:
-        return left
+    if isinstance(operation, ast.Add | ast.Sub):
+        if left is right and left is not None:
+            return left
+        if kinds == {Kind.MEAN, None}:
+            return Kind.MEAN
     if isinstance(operation, ast.Mult):
         if kinds == {Kind.MEAN, Kind.SIZE}:
             return Kind.SUM
+        if kinds == {Kind.SUM, Kind.SHARE}:
+            return Kind.MEAN
         if None in kinds:
             return _plain(left or right)
     if isinstance(operation, ast.Div):
-        if left is Kind.SUM and right is Kind.SIZE:
-            return Kind.MEAN
+        if right is Kind.SIZE:
+            return {Kind.SUM: Kind.MEAN, None: Kind.SHARE}.get(left, Kind.DATA)
         if right is None:
             return _plain(left)
     return Kind.DATA
+
+
+def _is_flat(node: ast.expr) -> bool:
+    """`x.view(-1)`, `x.flatten()`, also with a cast behind: what has one dimension."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in ("view", "reshape"):
+            return len(node.args) == 1 and ast.unparse(node.args[0]) == "-1"
+        if node.func.attr == "flatten":
+            return not node.args
+        if node.func.attr not in ("float", "double", "long", "int"):
+            return False
+        node = node.func.value
+    return False
 
 
 def _plain(kind: Kind | None) -> Kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.checks.context import Context
-from devlint.checks.ddp import checkpoints, devices, randomness, setup
+from devlint.checks.ddp import checkpoints, devices, downloads, randomness, setup, unseen
 from devlint.checks.ddp.flows import Flows
 from devlint.checks.ddp.loaders import Loaders
 from devlint.checks.ddp.losses import Losses
@@ -39,10 +39,12 @@ def _migrate(script: Script) -> Fix:
     randomness.check(script, loaders.training)
     wraps.migrate()
     devices.migrate(script, wraps)
-    loaders.migrate()
     output = Output(script, flows, wraps)
+    unseen.check(script, wraps, loaders.training, output)
+    downloads.migrate(script)
+    loaders.migrate()
     Metrics(script, losses, loaders.training, output).migrate()
-    checkpoints.migrate(script, loaders.training)
+    checkpoints.migrate(script, loaders)
     output.migrate()
     setup.migrate(script, wraps)
     return Fix(_title(script), tuple(_joined(script)), Applicability.UNSAFE)
@@ -90,6 +92,9 @@ def _joined(script: Script) -> list[Edit]:
         place = script.lines(move.behind)[1]
         if not script.text[:place].endswith(("\n", "\r")):
             text = script.newline + text
+        between = script.text[end : end + 1]
+        if between in "\r\n" and script.text[:start].endswith(("\n\n", "\r\n\r\n")):
+            end += len(script.newline)  # of the empty lines around it one is enough
         edits += [Edit(start, end, ""), Edit(place, place, text)]
     inserted: dict[int, str] = {}
     for edit in edits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from devlint.checks.ddp.flows import Flows
@@ -16,15 +17,25 @@ from devlint.syntax.trees import last_name, walk
 _WRITES = frozenset(
     (
         *("torch.save", "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "json.dump"),
-        *("pickle.dump", "yaml.dump", "joblib.dump", "os.mkdir", "os.makedirs", "os.remove", "os.rename", "os.replace"),
+        *("pickle.dump", "yaml.dump", "joblib.dump", "os.remove", "os.rename", "os.replace"),
         *("os.unlink", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "shutil.rmtree"),
         *("matplotlib.pyplot.savefig", "matplotlib.pyplot.show", "sys.stdout.write", "sys.stderr.write"),
         *("sys.stdout.flush", "sys.stderr.flush", "torchvision.utils.save_image"),
     )
 )
-_WRITING_METHODS = frozenset({"to_csv", "write_text", "write_bytes", "savefig", "mkdir", "unlink"})
+_FOLDERS = frozenset({"os.mkdir", "os.makedirs"})
+_WRITING_METHODS = frozenset({"to_csv", "write_text", "write_bytes", "savefig", "unlink"})
 _WRITERS = ("torch.utils.tensorboard.", "tensorboardX.")
 _SERVICES = frozenset({"wandb", "mlflow", "comet_ml", "neptune", "visdom", "clearml", "aim"})
+_LIBRARIES = frozenset(
+    {
+        *("torch", "torchvision", "torchaudio", "torchmetrics", "torchinfo", "torchsummary", "tensorboardX", "timm"),
+        *("numpy", "scipy", "sklearn", "pandas", "matplotlib", "tqdm", "PIL", "cv2", "transformers", "apex", "thop"),
+        *sys.stdlib_module_names,
+    }
+)
+_WRITING = re.compile(r"save|log_|log$|write|dump|plot|progress|display|print|show", re.IGNORECASE)
+"""What the name of another file's function says where it shows or writes something."""
 _BARS = re.compile(r"tqdm(\.\w+)*\.(tqdm|trange|tqdm_notebook)")
 
 
@@ -48,6 +59,9 @@ class Output:
                 if not self._in_returning(call):
                     script.need("print_once")
                     script.replace(call.func, "print_once")
+                    self._align(call)
+            elif script.name(call.func) in _FOLDERS or last_name(call.func) == "mkdir":
+                self._make_folder(call)
             elif _BARS.fullmatch(script.name(call.func)) and argument(call, "disable") is None:
                 script.need("RANK")
                 append_argument(script, call, "disable=RANK != 0")
@@ -131,11 +145,13 @@ class Output:
         script = self._script
         name = script.name(call.func)
         if name in _WRITES:
-            return not (name == "os.makedirs" and argument(call, "exist_ok", 2) is not None)
+            return True
+        if is_foreign(name) and _WRITING.search(last_name(call.func)):
+            return True
         if not isinstance(call.func, ast.Attribute):
             return False
         if call.func.attr in _WRITING_METHODS:
-            return argument(call, "exist_ok") is None
+            return True
         return any(writer in set(self._flows.origins(call.func.value)) for writer in self._writers)
 
     def _opens(self, node: ast.expr) -> bool:
@@ -170,6 +186,30 @@ class Output:
             return all(self._writes(s) or self._prepares(s) for s in (*statement.body, *statement.orelse))
         return False
 
+    # --- pieces of the edits -------------------------------------------------------------------------------------
+
+    def _make_folder(self, call: ast.Call) -> None:
+        """All processes make a folder, since all may look for it; none minds if another was faster."""
+        script = self._script
+        if argument(call, "exist_ok", 2) is not None:
+            return
+        if script.name(call.func) == "os.mkdir" and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
+            _, end = script.span(call.func)
+            script.edits.append(Edit(end - len("mkdir"), end, "makedirs"))
+        append_argument(script, call, "exist_ok=True")
+
+    def _align(self, call: ast.Call) -> None:
+        """Keep lines that were aligned with the first argument of a print below it."""
+        script = self._script
+        first, end = script.span(call.func)[1] + 1, script.span(call)[1]
+        column = first - script.lines(script.statement(call))[0]
+        strings = list(_long_strings(script, script.statement(call)))
+        for offset in script.context.source.line_starts:
+            blank = len(script.text[offset:]) - len(script.text[offset:].lstrip(" "))
+            within = first < offset < end and not any(a < offset < b for a, b in strings)
+            if within and blank >= column:
+                script.edits.append(Edit(offset, offset, " " * (len("print_once") - len("print"))))
+
     # --- what is not read ---------------------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -180,11 +220,8 @@ class Output:
         for call in script.calls:
             if self._opens(call) and self.group_of(call) is None and not self._in_returning(call):
                 raise ByHand(f"the file opened in line {call.lineno}: write it in the first process only")
-            if script.name(call.func) in _WRITES or any(w in set(self._flows.origins(call)) for w in self._writers):
-                if script.name(call.func) == "os.makedirs" and argument(call, "exist_ok", 2) is not None:
-                    continue
-                if self.group_of(call) is None and not self._in_returning(call):
-                    raise ByHand(f"what line {call.lineno} writes: in the first process only")
+            if script.name(call.func) in _WRITES and self.group_of(call) is None and not self._in_returning(call):
+                raise ByHand(f"what line {call.lineno} writes: in the first process only")
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -198,15 +235,22 @@ class Output:
         strings = [span for statement in group for span in _long_strings(script, statement)]
         for offset in script.context.source.line_starts:
             within = start <= offset < end and not any(first < offset < last for first, last in strings)
-            if within and script.text[offset : offset + 2].strip("\r\n"):
+            if within and script.text[offset] not in "\r\n":
                 script.edits.append(Edit(offset, offset, script.step))
 
 
 def _long_strings(script: Script, statement: ast.stmt) -> Iterator[tuple[int, int]]:
     """The strings over several lines in a statement, whose lines are not to be indented."""
     for node in walk(statement):
-        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno:
+        # Strings that are joined by standing behind each other are one node, whose lines may be indented.
+        over_lines = isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno
+        if over_lines and any(sign in script.source(node) for sign in ('"""', "'''", "\\\n", "\\\r")):
             yield script.span(node)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a qualified name is of another file of the project, as far as known libraries tell."""
+    return name.startswith(".") or (bool(name) and name.split(".")[0] not in _LIBRARIES)
 
 
 def append_argument(script: Script, call: ast.Call, text: str) -> None:

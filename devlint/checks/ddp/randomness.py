@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.checks.ddp.loaders import Loop
+from devlint.checks.ddp.output import is_foreign
 from devlint.checks.ddp.script import ByHand, Script, argument
 from devlint.placement import values as v
 from devlint.placement.infer import FUNCTIONS
@@ -45,6 +46,8 @@ def _source(script: Script, call: ast.Call) -> str | None:
         return "numpy"
     if name.endswith(".train_test_split"):
         return "numpy"
+    if is_foreign(name) and "split" in last_name(call.func):
+        return "torch"
     if name.startswith("random.") and name.rsplit(".", 1)[1] not in _FIXED:
         return "random"
     return None

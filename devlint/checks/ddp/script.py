@@ -153,6 +153,16 @@ class Script:
             if keyword.arg in named:
                 yield named[keyword.arg], keyword.value
 
+    @cached_property
+    def main(self) -> list[ast.stmt]:
+        """The statements of `if __name__ == "__main__"`; none where the file has no such block."""
+        for node in self.tree.body:
+            test = node.test if isinstance(node, ast.If) else None
+            if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+                assert isinstance(node, ast.If)
+                return node.body
+        return []
+
     # --- statements and their text ------------------------------------------------------------------------------
 
     def statement(self, node: ast.AST) -> ast.stmt:
@@ -241,6 +251,15 @@ class Script:
         self._require_alone(statement)
         indent = self.indent(statement)
         self.insert(self.lines(statement)[0], "".join(f"{indent}{line}{self.newline}" for line in lines))
+
+    def insert_first(self, block: list[ast.stmt], line: str) -> None:
+        """Put a line at the top of a block, before the comments of its first statement."""
+        self._require_alone(block[0])
+        source = self.context.source
+        row = block[0].lineno
+        while re.match(r"\s*(#|$)", source.line(row - 1)):
+            row -= 1
+        self.insert(source.line_starts[row - 1], f"{self.indent(block[0])}{line}{self.newline}")
 
     def insert_after(self, statement: ast.stmt, *lines: str) -> None:
         """Put lines behind a statement, indented as it is."""

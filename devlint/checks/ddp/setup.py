@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from devlint.checks.ddp.downloads import downloads
 from devlint.checks.ddp.script import ByHand, Script
 from devlint.checks.ddp.wrapping import Wraps
 from devlint.placement.infer import FUNCTIONS
@@ -76,14 +77,13 @@ def migrate(script: Script, wraps: Wraps) -> None:
 
 
 def _enter_and_leave(script: Script, wraps: Wraps) -> None:
-    block = next((node for node in script.tree.body if _is_main(node)), None)
-    if block is not None:
+    if script.main:
+        block = script.parents[script.main[0]]
         assert isinstance(block, ast.If)
         early = next((s for s in script.tree.body if s is not block and _works(script, s, wraps)), None)
-        script_body = block.body
-        first = early or next((s for s in script_body if not _is_early(script, s)), script_body[0])
-        last = script_body[-1]
-        if any(s for s in script.tree.body[script.tree.body.index(block) + 1 :]):
+        first = early or next((s for s in script.main if not _is_early(script, s)), script.main[0])
+        last = script.main[-1]
+        if script.tree.body[-1] is not block:
             raise ByHand("what stands behind the `if __name__` block")
     else:
         working = [s for s in script.tree.body if _works(script, s, wraps)]
@@ -98,21 +98,16 @@ def _enter_and_leave(script: Script, wraps: Wraps) -> None:
     script.insert_after(last, "dist.destroy_process_group()")
 
 
-def _is_main(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Compare)
-        and isinstance(node.test.left, ast.Name)
-        and node.test.left.id == "__name__"
-    )
-
-
 def _works(script: Script, statement: ast.stmt, wraps: Wraps) -> bool:
     """Whether a statement of the module needs the group or the device: it makes loaders or models, or starts it all."""
-    if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)) or _is_main(statement):
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+        return False
+    if script.main and script.parents[script.main[0]] is statement:
         return False
     if _is_early(script, statement):
         return False
+    if statement in downloads(script):
+        return True
     for node in walk(statement):
         if isinstance(node, ast.Call):
             name = script.name(node.func)

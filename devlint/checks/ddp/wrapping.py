@@ -196,9 +196,12 @@ class Wraps:
         """The one condition under which the model is wrapped, other than that it is not wrapped yet."""
         script = self._script
         above = script.parents[wrap.statement]
-        if not isinstance(above, ast.If) or _asks_whether_wrapped(above.test):
+        if not isinstance(above, ast.If) or _asks_whether_wrapped(above.test) or wrap.statement in script.main:
             return None
-        if wrap.statement not in above.body or above.orelse or isinstance(script.parents[above], ast.If):
+        if wrap.statement in above.body and _leaves(above.orelse):
+            return None
+        nested = isinstance(script.parents[above], ast.If) and above not in script.main
+        if wrap.statement not in above.body or above.orelse or nested:
             raise ByHand(f"the conditions under which line {wrap.call.lineno} wraps the model")
         script.need("WORLD_SIZE")
         for node in script.nodes:  # where the same is asked for the sake of `.module`
@@ -265,6 +268,10 @@ def _chain_moves(node: ast.AST) -> bool:
             return True
         node = node.func.value
     return False
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Raise)
 
 
 def _is_simple(test: ast.expr) -> bool:
