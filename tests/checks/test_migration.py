@@ -115,7 +115,8 @@ PIECES = {
     "condition": (
         WRAP,
         "    if torch.cuda.device_count() > 1:\n        model = nn.DataParallel(model)\n",
-        "    if torch.cuda.device_count() > 1 or WORLD_SIZE > 1:\n        model = nn.parallel.DistributedDataParallel(\n",
+        "    if torch.cuda.device_count() > 1 or WORLD_SIZE > 1:\n"
+        "        model = nn.parallel.DistributedDataParallel(\n",
     ),
     "condition of two parts": (
         WRAP,
@@ -135,7 +136,8 @@ PIECES = {
     ),
     "module asked for under the same condition": (
         WRAP,
-        "    if device == 'cuda':\n        model = nn.DataParallel(model)\n    inner = model.module if device == 'cuda' else model\n",
+        "    if device == 'cuda':\n        model = nn.DataParallel(model)\n"
+        "    inner = model.module if device == 'cuda' else model\n",
         "    inner = model.module if device == 'cuda' or WORLD_SIZE > 1 else model\n",
     ),
     "isinstance": (
@@ -250,7 +252,8 @@ PIECES = {
     "a file": (
         "    torch.save(",
         "    with open('a.txt', 'w') as file:\n        file.write('''a\nb''')\n    torch.save(",
-        "    if RANK == 0:\n        with open('a.txt', 'w') as file:\n            file.write('''a\nb''')\n        torch.save(",
+        "    if RANK == 0:\n        with open('a.txt', 'w') as file:\n"
+        "            file.write('''a\nb''')\n        torch.save(",
     ),
     "a bar": ("in loader:", "in tqdm(loader):", "in tqdm(loader, disable=RANK != 0):"),
     "a checkpoint": (
@@ -261,7 +264,8 @@ PIECES = {
     "a checkpoint that was written before": (
         '"model.pt")\n',
         '"model.pt")\n    model.load_state_dict(torch.load("model.pt"))\n',
-        '    dist.barrier()  # until the first process has written the file\n    model.load_state_dict(torch.load("model.pt", ',
+        "    dist.barrier()  # until the first process has written the file\n"
+        '    model.load_state_dict(torch.load("model.pt", ',
     ),
     "a numbered device": ('"cuda" if', '"cuda:0" if', 'torch.device("cuda" if'),
     "a device by number": (
@@ -277,7 +281,10 @@ PIECES = {
         "    data = CIFAR10('data', download=True)\n    if LOCAL_RANK == 0:\n        dist.barrier()\n",
     ),
 }
-IMPORTS = "import os\nfrom tqdm import tqdm\nfrom meters import meter, losses, history, total, mean, log_value, gpu, CIFAR10\n"
+IMPORTS = (
+    "import os\nfrom tqdm import tqdm\n"
+    "from meters import meter, losses, history, total, mean, log_value, gpu, CIFAR10\n"
+)
 
 
 @pytest.mark.parametrize("name", PIECES)
