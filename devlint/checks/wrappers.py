@@ -8,7 +8,7 @@ from devlint.checks.context import Context
 from devlint.checks.processes import argument
 from devlint.placement import values as v
 from devlint.placement.values import Place, Value
-from devlint.syntax.trees import is_none
+from devlint.syntax.trees import is_none, walk
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
@@ -48,3 +48,32 @@ def accelerators(context: Context, place: Place) -> list[Place]:
     possible = context.value_of(place.key[1]).possibilities()
     named = [v.named_place(one.const) if isinstance(one.const, str) else one.place for one in possible]
     return [one for one in named if one is not None and not one.is_cpu]
+
+
+def wrapping(context: Context, value: Value) -> list[ast.Call]:
+    """The calls that wrap a model, among those that a value can stem from."""
+    return [one for one in value.ids if isinstance(one, ast.Call) and context.name_of(one.func) in WRAPPERS]
+
+
+def may_be_bare(context: Context, value: Value) -> bool:
+    """Whether a value can be a model that is not wrapped and is proven to have no attribute `module`."""
+    for one in value.ids:
+        if not isinstance(one, ast.Call) or context.name_of(one.func) in WRAPPERS:
+            continue
+        made = context.value_of(one)
+        if isinstance(made.node, ast.ClassDef) and made.is_module:
+            classes = context.inference.classes
+            if classes.complete(made.node) and not _sets_module(made.node):
+                return True
+        elif made.is_module and made.type.startswith("torch.nn.") and made.type not in WRAPPERS:
+            return True
+    return False
+
+
+def _sets_module(class_: ast.ClassDef) -> bool:
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "module" and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.FunctionDef) and node.name in ("module", "__getattr__"))
+        or (isinstance(node, ast.Constant) and node.value == "module")
+        for node in walk(class_)
+    )
