@@ -360,7 +360,8 @@ class Inference:
         if result.kind == v.UNKNOWN:
             return evaluator.unknown(node)
         bound = receiver if self._is_bound(function) else None
-        return seen_from_outside(result, node, Call(function, arguments, evaluator.state, bound).place)
+        call = Call(function, arguments, evaluator.state, bound, lambda node: self.owner(node) is self.tree)
+        return seen_from_outside(result, node, call.place)
 
     def _is_bound(self, function: Function) -> bool:
         """Whether a function is a method that is passed its instance."""

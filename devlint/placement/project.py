@@ -360,13 +360,16 @@ class Surroundings:
         return self._full.get(name) or self._imports.find(name)
 
     def _carried(self, module: Module, value: Value) -> Value:
-        """A value that comes out of another file: its class goes by its name there."""
-        name = ""
+        """A value that comes out of another file: its class goes by its name there, a device chosen there by none."""
+        name, place = "", value.place
+        if isinstance(place.key, tuple) and place.key[-1] in self.project.inference(module).parents:
+            place = replace(place, text="")
         if isinstance(value.node, ast.ClassDef) and value.node in module.tree.body:
             name = self._register(Definition(module, value.node)) or ""
         return replace(
             value,
             node=None,
+            place=place,
             type=name or value.type,
             items=tuple(self._carried(module, item) for item in value.items) if value.items is not None else None,
             element=self._carried(module, value.element) if value.element is not None else None,

@@ -25,8 +25,14 @@ class Call:
     """One call of a function: what it passes, so that a result can follow the device of an argument."""
 
     def __init__(
-        self, function: ast.FunctionDef, arguments: Arguments, state: State, receiver: Value | None = None
+        self,
+        function: ast.FunctionDef,
+        arguments: Arguments,
+        state: State,
+        receiver: Value | None,
+        is_global: Callable[[ast.AST], bool],
     ) -> None:
+        self._is_global = is_global
         self._arguments = arguments
         self._state = state
         self._receiver = receiver
@@ -53,7 +59,9 @@ class Call:
             return place_named_by(passed) if names in ("device", "str", "int") else self._state.place_of(passed)
         if tag == "named by" and isinstance(what, frozenset) and len(what) == 1:
             return self._named(next(iter(what)))
-        return NOWHERE_KNOWN
+        # A device that the file chooses at its top is the same inside and outside.
+        chosen = tag in ("device", "choice", "text", "named") and isinstance(what, ast.AST)
+        return place if chosen and self._is_global(what) else NOWHERE_KNOWN  # type: ignore[arg-type]
 
     def _named(self, identity: object) -> Place:
         """The device that an argument names, or `x.device` of an argument x of which no more is known."""

@@ -159,6 +159,16 @@ def test_a_constant_of_another_file_is_one_place(project: Path) -> None:
     assert names["x"].place.text == "DEVICE"
 
 
+def test_a_device_chosen_in_another_file_has_no_name_here(project: Path) -> None:
+    (project / "data.py").write_text(
+        "import torch\ndevice = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
+        "def batch(n):\n    return torch.ones(n).to(device)\n"
+    )
+    names = follow(project, "from data import batch\nx, y = batch(3), batch(4)\n").state.names
+    assert names["x"].place.same(names["y"].place)
+    assert names["x"].place.text == ""
+
+
 def test_attributes_that_a_base_in_another_file_sets(project: Path) -> None:
     text = """
 from pkg import Deep

@@ -105,3 +105,22 @@ def test_a_module_that_is_returned_is_where_the_function_left_it(lines: tuple[st
     result = "model, _" if ", 1" in body else "model"
     text = f"from torch import nn\n\ndef build(n):\n    net = nn.Linear(3, 3)\n    {body}\n\n{result} = build(3)\n"
     assert lives(text, "model") == place
+
+
+def test_a_device_chosen_at_the_top_is_the_same_inside_and_outside() -> None:
+    text = """
+import torch
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+def batch(n):
+    own = torch.device("cuda" if n else "cpu")
+    return torch.randn(n).to(device), torch.randn(n).to(own)
+
+def main(y):
+    a, b = batch(3)
+    c = y.to(device)
+    d, e = batch(3)
+"""
+    names = run(text, "main").state.names
+    assert names["a"].place.same(names["c"].place) and names["a"].place.same(names["d"].place)
+    assert not names["b"].place.same(names["c"].place) and not names["b"].place.same(names["e"].place)
