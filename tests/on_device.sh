@@ -1,14 +1,43 @@
 #!/usr/bin/env bash
-# Runs the rules of the simulation (tests/runtime/rows.py) on a real CUDA device and prints each row on which the device
-# and the simulation differ. Takes under five minutes; where there is no device it says so and ends well.
-# PYTHON names an interpreter with torch, pytest and numpy (default python3).
+# What a machine with GPUs can say of the simulation and of `devlint verify`: run it there, in under five minutes.
+#
+#     tests/on_device.sh cuda
+#
+# `simulated` in place of `cuda` tries the script itself, on a machine without a GPU.
+#
+# The rules of the simulation hold on the real device, row by row; the pages of the rule book show what they say; a
+# program is clean under verify as it is, and with a fault in it the fault is named. Each step is tried, whatever the
+# others say; the exit code is 1 if one failed. PYTHON names the interpreter (torch, pytest and devlint[dev] in it).
 set -uo pipefail
 cd "$(dirname "$0")/.."
-python="${PYTHON:-python3}"
 
-if ! "$python" -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then
-    echo "no CUDA device that torch can use: nothing was compared"
-    exit 0
+device=${1:-cuda}
+python=${PYTHON:-python3}
+export OMP_NUM_THREADS=1 PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+folder=$(mktemp -d "${TMPDIR:-/tmp}/devlint-device.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+step() { # WANTED_EXIT_CODE SECONDS COMMAND...
+    local wanted=$1 seconds=$2 code=0
+    shift 2
+    printf '\n== %s\n' "$*"
+    timeout "$seconds" "$@" || code=$?
+    if [ "$code" -ne "$wanted" ]; then
+        printf '** exit code %s, wanted %s\n' "$code" "$wanted"
+        failed=1
+    fi
+}
+
+step 0 30 "$python" -m devlint devices
+if [ "$device" != simulated ]; then
+    step 0 120 env DEVLINT_REAL_DEVICES=1 "$python" -m pytest -q tests/runtime/test_rules.py
 fi
-"$python" -c "import torch; print('torch', torch.__version__, '-', torch.cuda.device_count(), 'x', torch.cuda.get_device_name())"
-DEVLINT_REAL_DEVICES=1 PYTHONPATH=. timeout 290 "$python" -m pytest tests/runtime/test_rules.py -q -p no:cacheprovider --tb=line -rfs
+step 0 60 "$python" -m devlint verify --device "$device" --rules
+
+cp tests/runtime/programs/cnn.py "$folder/cnn.py"
+printf 'import cnn\ncnn.main("%s")\n' "${device/simulated/cuda}" > "$folder/main.py"
+step 0 40 "$python" -m devlint verify --device "$device" "$folder/main.py"
+sed -i.bak 's/^        x = x.to(device)$/        x.to(device)/' "$folder/cnn.py"
+step 1 40 "$python" -m devlint verify --device "$device" "$folder/main.py"
+exit "$failed"

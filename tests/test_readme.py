@@ -53,13 +53,13 @@ def run(*command: str, cwd: Path, **extra: str) -> subprocess.CompletedProcess[s
 def shown(tmp_path: Path) -> Path:
     """The program at the head of the README, in its file."""
     file = tmp_path / "predict.py"
-    file.write_text(block("python"))
+    file.write_text(block("python", "batch = torch.rand"))
     return file
 
 
 def test_the_shown_findings(devlint, shown):
     done = devlint("check", shown.name, "--isolated")
-    assert done.stdout.decode() == block("text")
+    assert done.stdout.decode() == block("text", "fixable")
     assert done.returncode == 1
 
 
@@ -90,6 +90,27 @@ def test_the_shown_program_is_as_it_is_said(shown, capsys):
         runpy.run_path(str(fixed))
     assert "cuda" not in str(torch.zeros(1).device)
     assert "device='cuda:0'" in capsys.readouterr().out
+
+
+def test_the_shown_verdict(process, shown):
+    done = process("verify", "--device", "simulated", shown.name)
+    assert done.stdout.decode() == block("text", "confirmed")
+    assert b"on the same device" in done.stderr
+    assert done.returncode == 1
+
+
+def test_the_shown_test_fails_until_the_table_is_a_buffer(tmp_path):
+    model = block("python", "class Positions")
+    (tmp_path / "test_model.py").write_text(block("python", "pytest.mark.devices"))
+    assigned = "self.table = torch.randn(length, size)"
+    assert assigned in model
+    fixed = model.replace(assigned, 'self.register_buffer("table", torch.randn(length, size))')
+    for text, outcomes in ((model, "1 failed, 1 passed"), (fixed, "2 passed")):
+        (tmp_path / "model.py").write_text(text)
+        plugin = ("-p", "devlint.pytest_plugin", "-p", "no:cacheprovider")
+        done = run("pytest", *plugin, cwd=tmp_path, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", CUDA_VISIBLE_DEVICES="")
+        assert outcomes in done.stdout
+        assert ("test_output_lies_with_the_input[simulated]" in done.stdout) == (text is model)
 
 
 def test_the_table_of_rules_is_current(devlint):

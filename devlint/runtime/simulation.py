@@ -19,7 +19,7 @@ go wrong here. A machine is its own world: a tensor of another simulation, or of
 the block is left all are CPU tensors.
 
 What it costs. A training step of a small CNN takes 1.6 to 1.9 times as long as on the plain CPU with images of 8 x 8
-pixels and 1.2 times with 32 x 32 (tests/runtime/overhead.py, torch 2.13, one thread): the cost is per call of torch, 10
+pixels and 1.2 times with 32 x 32 (benchmarks/simulation.py, torch 2.13, one thread): the cost is per call of torch, 10
 to 20 microseconds. The first simulation of a process imports torch._dynamo, which takes one to three seconds.
 """
 

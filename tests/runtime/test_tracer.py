@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import torch
 from runtime.watching import Watch, watch
+from torch import nn
 
 from devlint.runtime.verify.evidence import Evidence
 from devlint.runtime.verify.judge import Claim, extras, judge
@@ -176,6 +179,42 @@ def test_modules_in_plain_containers(watch: Watch, tmp_path: Path, container: st
     text = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {}\nnet = Net()\n"
     evidence = watch(HEAD + text.format(container))
     assert said(evidence, tmp_path, "DEV203", 6) == outcome
+
+
+def test_comparisons_of_devices_that_never_hold(watch: Watch, tmp_path: Path) -> None:
+    evidence = watch(
+        HEAD
+        + 'device = torch.device("cuda")\nx = torch.ones(1, device=device)\n'  # rows 3, 4
+        + 'for _ in range(2):\n    print(device == "cuda")\n'  # rows 5, 6
+        + "print(x.device != device)\nprint(device.type == 'cuda')\nprint(x.device == torch.device('cuda:0'))\n"
+        + "dev = 'cuda'\nprint(dev == 'cuda')\nprint(device in ('cuda', 'mps'))\nprint(device in (device, 'cpu'))\n"
+    )
+    counts = {row: count for _, row, _, count in seen(evidence, "comparison")}
+    assert counts == {6: 2, 7: 1, 12: 1}
+    assert [said(evidence, tmp_path, "DEV403", row) for row in (6, 8)] == ["confirmed", "open"]
+
+
+def test_where_no_simulation_is_the_tensors_say_where_they_are(watch: Watch, tmp_path: Path) -> None:
+    """On a real device; "meta" stands for one, the only other device that each torch has. Marks are not saved."""
+    path = repr(str(tmp_path / "a.pt"))
+    evidence = watch(
+        HEAD
+        + "x = torch.ones(2)\nfor _ in range(3):\n    x.to('meta')\n"  # rows 3 to 5
+        + f"torch.save(x, {path})\n"
+        + "net = nn.Linear(2, 2).to('meta')\nnet(x.to('meta'))\n",
+        devices=None,
+    )
+    assert seen(evidence, "dropped") == {("dropped", 5, "cpu to meta", 3)}
+    assert {row for _, row, _, _ in seen(evidence, "device")} >= {8}
+    assert torch.load(tmp_path / "a.pt", weights_only=True).__dict__ == {}
+    assert evidence.end.kind == "finished"
+
+
+def test_a_name_bound_before_is_put_back(watch: Watch) -> None:
+    before = (nn.Module.__setattr__, nn.Module._apply, nn.Parameter.__new__, torch.load, threading.Thread.start)
+    watch(HEAD + "nn.Linear(2, 2).to('cuda')\n")
+    after = (nn.Module.__setattr__, nn.Module._apply, nn.Parameter.__new__, torch.load, threading.Thread.start)
+    assert before == after
 
 
 def test_threads_are_seen(watch: Watch, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,12 @@ Watch = Callable[..., Evidence]
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Run the text of a script on simulated devices; what was seen. Further keywords are other files, by stem."""
+    """Run the text of a script on simulated devices (None: as the machine is); what was seen.
 
-    def run(text: str, *, devices: int = 2, **others: str) -> Evidence:
+    Further keywords are other files, by stem.
+    """
+
+    def run(text: str, *, devices: int | None = 2, **others: str) -> Evidence:
         for name, content in {"script": text, **others}.items():
             (tmp_path / f"{name}.py").write_text(content)
         monkeypatch.setattr(sys, "argv", ["x"])
@@ -30,7 +34,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
         before, traced = set(sys.modules), sys.gettrace()
         script, out = str(tmp_path / "script.py"), str(tmp_path / "seen.json")
         try:
-            with simulate(devices=devices):
+            with nullcontext() if devices is None else simulate(devices=devices):
                 observe(Order("script", script, str(tmp_path), out=out), "here")
         finally:
             assert sys.gettrace() is traced

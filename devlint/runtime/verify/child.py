@@ -36,8 +36,8 @@ class NoDevice(Exception):
     """The device that was asked for is not there; the message says so."""
 
 
-class _Run:
-    """One run: the tracer, and the file that tells what it has seen so far."""
+class Watching:
+    """One run: while it is open, what the program does is seen, and written down as it comes."""
 
     def __init__(self, order: Order, words: str) -> None:
         from .comparisons import Comparisons
@@ -48,10 +48,21 @@ class _Run:
         self.project = Project(order.root)
         self.tracer = Tracer(self.project)
         compared = Comparisons(order.texts, lambda place, words: self.tracer.note("comparison", place, words))
-        self.lines = Lines(self.project, compared.stand_at, compared.look)
+        self.lines = Lines(self.project, compared.rows, compared.look)
         self.process = os.getpid()
         self.lock = threading.Lock()
         self.fatal: dict[int, tuple[Place, ...]] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Watching:
+        self._open.enter_context(self._watched())
+        self._open.enter_context(self.tracer)
+        self._open.enter_context(self.lines)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+        self.tracer.close_containers()
 
     def evidence(self, end: End) -> Evidence:
         """What was seen until now."""
@@ -73,7 +84,7 @@ class _Run:
             os.replace(new, self.order.out)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def _watched(self) -> Iterator[None]:
         """Meanwhile, write down what is new, and end the process when its time is up."""
         stop = threading.Event()
 
@@ -102,9 +113,14 @@ class _Run:
         """An error that the program did not get over: if it is about devices, note so."""
         number = self.tracer.ended_by(error)
         if number is not None:
-            self.fatal[number] = self.stack(error)
+            self.fatal[number] = self._stack(error)
 
-    def stack(self, error: BaseException) -> tuple[Place, ...]:
+    def ended_by(self, error: BaseException) -> End:
+        """The end that an error made of the run."""
+        self.failed(error)
+        return End("raised", 1, type(error).__name__, str(error), self._stack(error))
+
+    def _stack(self, error: BaseException) -> tuple[Place, ...]:
         """The project's lines in an error's traceback, innermost first."""
         found = []
         for frame, row in traceback.walk_tb(error.__traceback__):
@@ -140,6 +156,7 @@ def _each(order: Order) -> list[Order]:
     """One order per script, for a folder of scripts; what is seen of each is written beside it."""
     if order.kind != "scripts":
         return [order]
+    os.chdir(order.target)  # what they write goes with them
     scripts = sorted(name for name in os.listdir(order.target) if name.endswith(".py"))
     paths = [os.path.join(order.target, name) for name in scripts]
     return [replace(order, kind="script", target=path, out=f"{path}.json") for path in paths]
@@ -147,10 +164,9 @@ def _each(order: Order) -> list[Order]:
 
 def observe(order: Order, words: str) -> Evidence:
     """Run a program here and now, on the machine there is, which is called so; what was seen is written down too."""
-    run = _Run(order, words)
-    with overlay(order.texts), run.watched(), run.tracer, run.lines:
+    run = Watching(order, words)
+    with overlay(order.texts), run:
         end = _ended(run)
-    run.tracer.close_containers()
     run.write(end)
     return run.evidence(end)
 
@@ -171,7 +187,7 @@ def _device(wanted: str, stack: ExitStack) -> str:
     return ", ".join(f"{device.torch_name} ({device.product})" for device in fitting)
 
 
-def _ended(run: _Run) -> End:
+def _ended(run: Watching) -> End:
     """Run the program; how it ended."""
     order = run.order
     if order.seed is not None:
@@ -183,9 +199,9 @@ def _ended(run: _Run) -> End:
         if isinstance(left.code, str):
             print(left.code, file=sys.stderr)
     except BaseException as error:
-        run.failed(error)
+        end = run.ended_by(error)
         print(_own_traceback(error), end="", file=sys.stderr)
-        return End("raised", 1, type(error).__name__, str(error), run.stack(error))
+        return end
     return End("exited", code) if code else End("finished")
 
 
@@ -199,7 +215,7 @@ def _seed(seed: int) -> None:
         numpy.random.seed(seed)
 
 
-def _script(run: _Run) -> int:
+def _script(run: Watching) -> int:
     path = run.order.target
     sys.argv = [path, *run.order.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
@@ -216,13 +232,13 @@ def _script(run: _Run) -> int:
     return 0
 
 
-def _module(run: _Run) -> int:
+def _module(run: Watching) -> int:
     sys.argv = [run.order.target, *run.order.arguments]
     runpy.run_module(run.order.target, run_name="__main__", alter_sys=True)
     return 0
 
 
-def _pytest(run: _Run) -> int:
+def _pytest(run: Watching) -> int:
     import pytest
 
     class Watch:

@@ -7,7 +7,7 @@ in the frame that is about to compare them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,11 +26,11 @@ class Comparisons:
         self._note = note
         self._files: dict[str, dict[int, list[_Pair]]] = {}
 
-    def stand_at(self, path: str, row: int) -> bool:
-        """Whether a comparison that could be meant stands in a row."""
+    def rows(self, path: str) -> Container[int]:
+        """The rows of a file in which a comparison stands that could be meant."""
         if path not in self._files:
             self._files[path] = self._read(path)
-        return row in self._files[path]
+        return self._files[path]
 
     def look(self, frame: FrameType, path: str, row: int) -> None:
         """Look at the comparisons of a row, just before it runs in a frame."""

@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache
 from types import CodeType, FrameType
 from typing import Any
@@ -70,14 +70,14 @@ def _under(path: str, folder: str) -> bool:
 class Lines:
     """Collects the lines of the project that run, each once, in all threads, while it is open.
 
-    sys.monitoring tells it (Python 3.12 and later), sys.settrace before. `wanted` says of a line whether `look` is to
-    be called each time that it is about to run.
+    sys.monitoring tells it (Python 3.12 and later), sys.settrace before. `wanted` names the rows of a file before each
+    run of which `look` is called.
     """
 
     def __init__(
         self,
         project: Project,
-        wanted: Callable[[str, int], bool] = lambda path, row: False,
+        wanted: Callable[[str], Container[int]] = lambda path: (),
         look: Callable[[FrameType, str, int], None] = lambda frame, path, row: None,
     ) -> None:
         self._project = project
@@ -96,13 +96,16 @@ class Lines:
     def _monitor(self) -> Callable[[], None]:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
         tool = next(number for number in (4, 3, 5, 1) if monitoring.get_tool(number) is None)
+        looked_at: dict[str, Container[int]] = {}
 
         def line(code: CodeType, row: int) -> Any:
             path = self._project.path(code.co_filename)
             if path is None:
                 return monitoring.DISABLE
             self.ran.setdefault(path, set()).add(row)
-            if not self._wanted(path, row):
+            if path not in looked_at:
+                looked_at[path] = self._wanted(path)
+            if row not in looked_at[path]:
                 return monitoring.DISABLE
             self._look(sys._getframe(1), path, row)
             return None
@@ -115,23 +118,16 @@ class Lines:
     def _trace(self) -> Callable[[], None]:
         import threading
 
-        project, ran = self._project, self.ran
+        tracers: dict[str, Any] = {}  # by file name: this is asked at each call of a Python function
 
         def called(frame: FrameType, event: str, argument: object) -> Any:
-            path = project.path(frame.f_code.co_filename)
-            if path is None:
-                return None
-            rows = ran.setdefault(path, set())
-            rows.add(frame.f_lineno)
-
-            def line(frame: FrameType, event: str, argument: object) -> Any:
-                row = frame.f_lineno
-                rows.add(row)
-                if event == "line" and self._wanted(path, row):
-                    self._look(frame, path, row)
-                return line
-
-            return line
+            name = frame.f_code.co_filename
+            try:
+                return tracers[name]
+            except KeyError:
+                path = self._project.path(name)
+                tracers[name] = None if path is None else self._tracer(path)
+                return tracers[name]
 
         before = sys.gettrace()
         sys.settrace(called)
@@ -142,6 +138,19 @@ class Lines:
             threading.settrace(before)
 
         return close
+
+    def _tracer(self, path: str) -> Any:
+        """What is told of the lines of one file."""
+        rows, wanted = self.ran.setdefault(path, set()), self._wanted(path)
+
+        def line(frame: FrameType, event: str, argument: object) -> Any:
+            row = frame.f_lineno
+            rows.add(row)
+            if row in wanted and event == "line":
+                self._look(frame, path, row)
+            return line
+
+        return line
 
 
 @cache
