@@ -67,12 +67,22 @@ def test_a_module_is_run_and_stopped_in_time(process, tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "endless.py").write_text(LOST.replace("print(model(batch).shape)", "while True:\n    pass"))
-    done = process("verify", "--device", "simulated", "--max-seconds", "1", "-m", "package.endless", "--x")
+    done = process("verify", "--device", "simulated", "--max-seconds", "3", "-m", "package.endless", "--x")
     out = done.stdout.decode()
     assert "arguments ['--x']" in out
     assert "package/endless.py:9:" in out and "DEV101 discarded-transfer confirmed" in out
     assert "stopped when its time was up" in out
     assert done.returncode == 1
+
+
+def test_what_was_seen_before_a_crash_is_reported(process, tmp_path):
+    end = "import os, time\ntime.sleep(2)\nos.abort()\n"
+    (tmp_path / "crash.py").write_text(LOST.replace("print(model(batch).shape)\n", end))
+    done = process("verify", "--device", "simulated", "crash.py")
+    out = done.stdout.decode()
+    assert "crash.py:9:7: DEV101 discarded-transfer confirmed" in out
+    assert "the program's process died (signal 6)" in out
+    assert done.returncode == 2
 
 
 def test_the_rule_book_shows_what_it_says():

@@ -55,6 +55,7 @@ class Watching:
         self._open = ExitStack()
 
     def __enter__(self) -> Watching:
+        self.write(End())  # says that the program starts now
         self._open.enter_context(self._watched())
         self._open.enter_context(self.tracer)
         self._open.enter_context(self.lines)

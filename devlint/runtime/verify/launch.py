@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from ..torch_import import require_torch_installed
 from .evidence import End, Evidence
 
-_GRACE = 20  # seconds beyond --max-seconds for the start of torch, and for a program that lets no thread run
+_EVERY = 0.1  # seconds between two looks at a process that has only so much time
+_GRACE = 10  # seconds beyond --max-seconds, after which a program that lets no other thread run is ended from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +57,45 @@ def run(order: Order, *, keep_output: bool = False, aside: bool = False) -> Ran:
         out, file = os.path.join(folder, "seen.json"), os.path.join(folder, "order.json")
         with open(file, "w", encoding="utf-8") as written:
             json.dump(asdict(replace(order, out=out)), written)
+        printed = os.path.join(folder, "output")
         sys.stdout.flush()
-        limit = None if order.max_seconds is None else order.max_seconds + _GRACE
-        command = [sys.executable, "-m", "devlint.runtime.verify.child", file]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE if keep_output else (_error_output() if aside else None),
-            stderr=subprocess.DEVNULL if keep_output else None,
-        ) as process:  # fmt: skip
-            late = False
-            try:
-                output, _ = process.communicate(timeout=limit)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _ = process.communicate()
-                late = True
-            except BaseException:
-                process.kill()
-                raise
+        with ExitStack() as stack:
+            output = stack.enter_context(open(printed, "wb")) if keep_output else _error_output() if aside else None
+            command = [sys.executable, "-m", "devlint.runtime.verify.child", file]
+            process = stack.enter_context(
+                subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL if keep_output else None)
+            )
+            late = _wait(process, out, order.max_seconds)
         evidence = Evidence()
         if os.path.exists(out):
             with open(out, encoding="utf-8") as read:
                 evidence = Evidence.from_json(read.read())
         if evidence.end.kind == "died":
             evidence.end = End("late") if late else End("died", process.returncode)
-        return Ran(evidence, output)
+        return Ran(evidence, Path(printed).read_bytes() if keep_output else None)
+
+
+def _wait(process: subprocess.Popen[bytes], started: str, seconds: float | None) -> bool:
+    """Wait for the process; end it where it does not end itself in time, and say whether that was so.
+
+    The time counts from when the file `started` is there: before that torch is imported, which takes what it takes.
+    """
+    deadline = None
+    try:
+        while True:
+            try:
+                process.wait(timeout=None if seconds is None else _EVERY)
+                return False
+            except subprocess.TimeoutExpired:
+                assert seconds is not None
+                if deadline is None and os.path.exists(started):
+                    deadline = time.monotonic() + seconds + _GRACE
+                if deadline is not None and time.monotonic() > deadline:
+                    process.kill()
+                    return True
+    except BaseException:
+        process.kill()
+        raise
 
 
 def _error_output() -> int:
