@@ -326,6 +326,19 @@ LEFT = {
     "the current device": (WRAP, f"{WRAP}    torch.cuda.set_device(1)\n", "current device"),
     "given to another file": (WRAP, f"{WRAP}    make_loader(model)\n", "`make_loader` of another file"),
     "a file that stays open": (WRAP, f"{WRAP}    log = open('a.txt', 'w')\n", "file opened in line 14"),
+    "computed to be written": (
+        "    torch.save(",
+        "    torch.save(model(torch.ones(1, 4)), 'out.pt')\n    torch.save(",
+        "line 21 writes is computed there",
+    ),
+    "visible GPUs": (WRAP, f"{WRAP}    os.environ['CUDA_VISIBLE_DEVICES'] = '0'\n", "chooses the visible GPUs"),
+    "a tensor of the batch size": (
+        TRAINING,
+        TRAINING.replace("for epoch", "n = 16\n    loader = DataLoader(data, n)\n    for epoch").replace(
+            "            optimizer.zero", "            state = torch.zeros(1, n)\n            optimizer.zero"
+        ),
+        "uses the batch size",
+    ),
     "names that are taken": (WRAP, f"{WRAP}    print_once = 1\n", "`print_once` already"),
     "no start": ('if __name__ == "__main__":\n    main()\n', "", "where the script starts"),
     "summed": (LOSS, LOSS.replace("y.to(device)", "y.to(device), reduction='sum'"), "is summed over the batch"),

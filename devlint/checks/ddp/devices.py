@@ -21,6 +21,9 @@ def migrate(script: Script, wraps: Wraps) -> None:
     for node in script.nodes:
         if id(node) in dropped:
             continue
+        if _hides_devices(node) and script.owner(node) is not script.tree:
+            line = getattr(node, "lineno", "?")
+            raise ByHand(f"line {line} chooses the visible GPUs: that has to come before a process takes its own")
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NUMBERED.fullmatch(node.value):
             seen.add(node.value)
             _without_number(script, node)
@@ -53,6 +56,11 @@ def _call(script: Script, node: ast.Call, seen: set[str]) -> None:
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "to" and node.args and _is_number(node.args[0]):
         seen.add(f"cuda:{ast.unparse(node.args[0])}")
         script.replace(node.args[0], '"cuda"')
+
+
+def _hides_devices(node: ast.AST) -> bool:
+    """`os.environ["CUDA_VISIBLE_DEVICES"] = ...`"""
+    return isinstance(node, ast.Constant) and node.value == "CUDA_VISIBLE_DEVICES"
 
 
 def _devices_of(call: ast.Call) -> list[ast.expr]:

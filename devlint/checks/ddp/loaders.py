@@ -121,6 +121,7 @@ class Loaders:
             raise ByHand(f"the DataLoader in line {line} has batches of one sample, which processes cannot share")
         script.need("WORLD_SIZE")
         self._require_items(dataset)
+        self._check_size(size)
         name = self._named(call, dataset)
         sampler = f"{self._sampler(call)}({name}"
         if not is_true(shuffle):
@@ -178,6 +179,17 @@ class Loaders:
             for bound in home.module.bound.get(name, []) if home is not None else []:
                 if isinstance(bound, ast.ClassDef) and any(last_name(b) == "IterableDataset" for b in bound.bases):
                     raise ByHand(f"`{name}` is an iterable dataset: split it between the processes in its `__iter__`")
+
+    def _check_size(self, size: ast.expr) -> None:
+        """The training loop makes no tensors of the size of the whole batch."""
+        if isinstance(size, ast.Constant):
+            return
+        text = ast.unparse(size)
+        for node in walk(self.training.node):
+            counts = isinstance(node, ast.Call) and last_name(node.func) not in ("print", "format", "append")
+            if counts and any(ast.unparse(part) == text for part in getattr(node, "args", ())):
+                line = getattr(node, "lineno", "?")
+                raise ByHand(f"line {line} uses the batch size, which is that of all processes together")
 
     def _named(self, call: ast.Call, dataset: ast.expr) -> str:
         """A name for the dataset, which is given one where it has none."""

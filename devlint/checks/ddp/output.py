@@ -121,7 +121,11 @@ class Output:
     def _writes(self, statement: ast.stmt) -> bool:
         """Whether a statement does nothing but write."""
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            return self._is_write(statement.value)
+            if not self._is_write(statement.value):
+                return False
+            if self._computes(statement):
+                raise ByHand(f"what line {statement.lineno} writes is computed there, which all processes have to do")
+            return True
         if isinstance(statement, ast.With):
             return any(self._opens(item.context_expr) for item in statement.items) and not self._computes(statement)
         if isinstance(statement, ast.If):
@@ -161,10 +165,16 @@ class Output:
         mode = argument(node, "mode", 1 if isinstance(node.func, ast.Name) else 0)
         return isinstance(mode, ast.Constant) and bool(set(str(mode.value)) & set("wax"))
 
-    def _computes(self, statement: ast.stmt) -> bool:
-        """Whether a statement runs a model, or a function of the file, which every process has to do."""
-        for node in walk(statement):
-            if isinstance(node, ast.Call) and (self._wraps.holds(node.func) or self._script.called(node) is not None):
+    def _computes(self, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a statement or function runs a model, here or in a function of the file that it calls, or loads a
+        file: every process has to do that."""
+        for part in walk(node):
+            if not isinstance(part, ast.Call):
+                continue
+            if self._wraps.holds(part.func) or self._script.name(part.func) == "torch.load":
+                return True
+            function = self._script.called(part)
+            if function is not None and function not in seen and self._computes(function, seen | {function}):
                 return True
         return False
 
