@@ -493,6 +493,8 @@ def add_hand_written(facts: dict[str, Any], content: Mapping[str, Any]) -> None:
             facts["pattern"].append([glob, group["table"], group["row"]])
     for group in content.get("constant", ()):
         facts["constant"].update(dict.fromkeys(group["names"].split(), group["kind"]))
+    for group in content.get("package", ()):
+        facts["package"].setdefault(group["role"], set()).update(group["names"].split())
     for group in content.get("inherits", ()):
         facts["inherits"].update(dict(group["pairs"]))
 
@@ -551,6 +553,7 @@ def inspect_and_read() -> dict[str, Any]:
         "pattern": [],
         "inherits": {},
         "constant": constants(),
+        "package": {},
     }
     for path in sorted(API.glob("*.toml"), key=lambda path: (path.stem != "torch", path.stem)):
         content = read_toml(path)
@@ -592,6 +595,7 @@ def render(facts: Mapping[str, Any]) -> str:
         "pattern": lines(facts["pattern"]),
         "inherits": json.dumps(facts["inherits"], sort_keys=True),
         "constant": lines(kinds_of(facts["constant"])),
+        "package": json.dumps({role: " ".join(sorted(names)) for role, names in sorted(facts["package"].items())}),
         **{key: json.dumps(" ".join(facts[key])) for key in ("only_module", "only_tensor", "tensor_like")},
     }
     return "{\n" + ",\n".join(f'"{key}":{text}' for key, text in parts.items()) + "\n}\n"

@@ -19,7 +19,6 @@ _FOLDERS = frozenset(
 )
 _FILES = ("test_", "conftest", "dataset", "dataloader", "data_loader", "transforms", "preprocess", "collat")
 """Where projects keep what prepares data, and their tests, which run on the CPU unless they say otherwise."""
-_TRANSFORMS = ("torchvision.transforms.", "albumentations.", "monai.transforms.", "torchio.")
 
 
 def is_host_code(context: Context, owner: ast.AST) -> bool:
@@ -38,11 +37,12 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
             if above.name.lower().endswith(_CLASSES) or "collat" in above.name.lower():
                 return True
             classes = context.inference.classes
+            transforms = tuple(f"{name}." for name in context.inference.facts.packages["host_transforms"])
             if any(last_name(base).endswith("Transform") for base in above.bases):
                 return True
             if classes.kind(above) == v.DATASET or classes.defines(above, "__getitem__"):
                 return True
-            if any(isinstance(base, str) and base.startswith(_TRANSFORMS) for base in classes.lineage(above)):
+            if any(isinstance(base, str) and base.startswith(transforms) for base in classes.lineage(above)):
                 return True
     return False
 

@@ -15,7 +15,7 @@ class Evidence:
     """Uses by definition. Contradicting uses prove nothing."""
 
     def __init__(self, facts: Facts, objects: bool) -> None:
-        """`objects`: the file works with objects (of torch_geometric) that have many methods of a tensor."""
+        """`objects`: the file works with a library whose objects have many methods of a tensor."""
         self._facts = facts
         self._objects = objects
         self._kinds: dict[Hashable, set[str]] = {}

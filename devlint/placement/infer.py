@@ -107,7 +107,7 @@ class Inference:
             return self._running[owner].evaluator  # asked from within: what is known so far
         # A function that the scope around it calls while that is still being followed sees only what is bound by then.
         provisional = self._is_around(owner)
-        evidence = Evidence(self.facts, "torch_geometric" in self.packages)
+        evidence = Evidence(self.facts, bool(self.packages & self.facts.packages["tensor_like_objects"]))
         body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
         try:
             self._running[owner] = Flow(self, owner, evidence)
@@ -462,7 +462,7 @@ class Inference:
     @cached_property
     def batches_are_objects(self) -> bool:
         """Whether the file works with a library whose loaders give objects that move in place."""
-        return bool(self.packages & {"torch_geometric", "transformers", "dgl", "flair", "fairseq2"})
+        return bool(self.packages & self.facts.packages["object_batches"])
 
     @cached_property
     def packages(self) -> frozenset[str]:

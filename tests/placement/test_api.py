@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from devlint.placement.api import KEYS, KINDS, PLACES, Row, check_row, facts, fits
+from devlint.placement.api import KEYS, KINDS, PLACES, ROLES, Row, check_row, facts, fits
 
 torch = pytest.importorskip("torch", reason="the facts are tried on an installed torch")
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E402
@@ -93,6 +93,11 @@ def test_rows_use_known_keys_kinds_and_places_only() -> None:
             assert "device_param" in row, name
         for table in row.get("tables", ()):
             assert table in FACTS.methods, name
+
+
+def test_packages_have_the_roles_that_are_explained() -> None:
+    assert FACTS.packages.keys() == ROLES
+    assert all(FACTS.packages.values())
 
 
 def test_each_kind_and_place_is_used_and_each_key_explained() -> None:

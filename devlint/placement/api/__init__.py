@@ -115,6 +115,15 @@ unknown      not known; none: no place
 """
 
 
+ROLES = _words("object_batches tensor_like_objects host_transforms")
+"""What a package may be known for.
+
+object_batches       its loaders and tokenizers give objects, which may move in place and hold more than tensors
+tensor_like_objects  its objects have many methods of a tensor
+host_transforms      the classes below it prepare data on the host
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The merged tables; look things up by the methods, which know aliases, patterns and inherited kinds."""
@@ -128,6 +137,8 @@ class Facts:
     patterns: tuple[tuple[str, str, Row], ...]
     inherits: Mapping[str, str]
     constants: Mapping[str, str]
+    packages: Mapping[str, frozenset[str]]
+    """Packages by what they are known for; see ROLES."""
     only_module: frozenset[str]
     """Names that nn.Module has and torch.Tensor has not."""
     only_tensor: frozenset[str]
@@ -228,6 +239,7 @@ class Facts:
             patterns=(*patterns, *self.patterns),
             inherits=self.inherits,
             constants=self.constants,
+            packages=self.packages,
             only_module=self.only_module,
             only_tensor=self.only_tensor,
             tensor_like=self.tensor_like,
@@ -321,6 +333,7 @@ def load(text: str) -> Facts:
         prefixes=tuple((old, new) for old, new in content["prefixes"]),
         patterns=tuple((pattern, table, row) for pattern, table, row in content["pattern"]),
         inherits=content["inherits"],
+        packages={role: frozenset(names.split()) for role, names in content["package"].items()},
         constants={name: kind for kind, names in content["constant"] for name in names.split()},
         only_module=frozenset(content["only_module"].split()),
         only_tensor=frozenset(content["only_tensor"].split()),
