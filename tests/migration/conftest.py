@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from migration.launch import Job, Outcome, launch, outcome
-from migration.scripts import SCRIPTS, Script
+from migration.scripts import NAMED, SCRIPTS, Script
 from migration.variants import VARIANTS, write
 
 GPUS = (0, 2)
@@ -49,6 +49,10 @@ def jobs(folder: Path) -> Runs:
             for way, launched in (("torchrun", torchrun), ("plain", plain)):
                 name = f"{script.name}-{way}-{gpus}"
                 launched[name] = job(script, script.after, name, gpus)
+    for name, (samples, _) in NAMED.items():
+        script = Script(f"named/{name}", samples, shuffled=False)
+        torchrun[f"{name}, after"] = job(script, script.after, f"{name}, after", 0)
+        plain[f"{name}, before"] = job(script, script.before, f"{name}, before", 0)
     for variant in VARIANTS:
         path = write(variant, folder / "variants")
         torchrun[variant] = job(SCRIPTS[1], path, variant, 0)

@@ -45,3 +45,19 @@ SCRIPTS = [
     Script("configured_experiment", 160, shuffled=False),
     Script("two_networks", 224, shuffled=True),
 ]
+
+NAMED = {
+    "batch_norm": (128, "BatchNorm sees the part of one process"),
+    "dropout": (128, "dropout draws other masks"),
+    "uneven_last_batch": (101, "samples are repeated where the last batch does not divide"),
+}
+"""The scripts whose fix names a difference: how many samples they train with, and the words."""
+
+WITHHELD = {
+    "contrastive_loss": "compares the samples of a batch with each other",
+    "ignored_padding": "a mean over the elements that a mask leaves",
+    "masked_mean": "a mean over the elements that a mask leaves",
+    "summed_loss": "summed over the batch",
+    "weighted_classes": "divides by the weights of the labels at hand",
+}
+"""The scripts that are not migrated, and the words that say why."""
