@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from devlint.checks.context import Context
 from devlint.checks.loading import Load
@@ -32,7 +33,7 @@ def is_round_trip(context: Context, load: Load) -> bool:
             if same and (node.lineno < load.call.lineno or _in_other_branch(context, node, load.call)):
                 return True
         before = node.lineno < load.call.lineno and context.inference.owner(node) is owner
-        if before and _runs_before(context, node, load.call) and _writes(context, node, wanted):
+        if before and _runs_before(context, node, load.call) and _writes(context, node, wanted, frozenset(), set()):
             return True
     return _is_own_buffer(context, load.source)
 
@@ -52,40 +53,76 @@ def _is_one_of(context: Context, node: ast.expr, wanted: set[str]) -> bool:
     return isinstance(node, ast.Name) and any(ast.dump(found) in wanted for found in definitions(context, node))
 
 
-def _writes(context: Context, call: ast.Call, wanted: set[str]) -> bool:
-    """Whether a function or class of the file that is called saves, and is told the file or speaks of it itself."""
+_Seen = set[tuple[ast.AST, frozenset[str]]]
+
+
+def _writes(context: Context, call: ast.Call, wanted: set[str], names: frozenset[str], seen: _Seen) -> bool:
+    """Whether a function or class of the file that is called saves to what is wanted.
+
+    It is told where, by an argument that is wanted or speaks of one of `names`, or it says so itself. `seen` has the
+    functions that were looked into, with those of their parameters that tell.
+    """
     callee = context.value_of(call.func).node
-    if not isinstance(callee, (*_FUNCTIONS, ast.ClassDef)) or not _saves_within(context, callee):
+    if isinstance(callee, ast.ClassDef):
+        told = any(ast.dump(argument) in wanted for argument in _arguments(call))
+        saves = any(isinstance(node, ast.Call) and _is_save(context, node) for node in walk(callee))
+        return saves and (told or _mentions(context, callee, wanted, frozenset()))
+    if not isinstance(callee, _FUNCTIONS):
         return False
-    if any(ast.dump(argument) in wanted for argument in _arguments(call)):
-        return True
-    return any(
-        isinstance(node, ast.expr) and _is_shared(context, node) and ast.dump(node) in wanted for node in walk(callee)
+    own = frozenset(
+        parameter
+        for parameter, argument in _handed(callee, call)
+        if ast.dump(argument) in wanted or _mentions(context, argument, set(), names)
     )
+    if (callee, own) in seen:
+        return False
+    seen.add((callee, own))
+    for node in walk(callee):
+        if not isinstance(node, ast.Call):
+            continue
+        if _is_save(context, node):
+            if any(_mentions(context, argument, wanted, own, 1) for argument in _arguments(node)[1:]):
+                return True
+        elif _writes(context, node, wanted, own, seen):
+            return True
+    return False
+
+
+def _is_save(context: Context, call: ast.Call) -> bool:
+    return context.name_of(call.func) == "torch.save"
+
+
+def _handed(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call by the names of the parameters, as far as they are plain."""
+    positional = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if positional[:1] in (["self"], ["cls"]):
+        positional = positional[1:]
+    yield from zip(positional, call.args, strict=False)
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, keyword.value
+
+
+def _mentions(context: Context, node: ast.AST, wanted: set[str], names: frozenset[str], steps: int = 0) -> bool:
+    """Whether something that is wanted, or one of the names, stands in a node, or in what its names are bound to."""
+    for part in walk(node):
+        if isinstance(part, ast.expr) and ast.dump(part) in wanted and _is_shared(context, part):
+            return True
+        if isinstance(part, ast.Name):
+            if part.id in names:
+                return True
+            found = definitions(context, part) if steps else ()
+            bound = [definition for definition in found if definition.lineno <= part.lineno]
+            if any(_mentions(context, definition, wanted, names, steps - 1) for definition in bound):
+                return True
+    return False
 
 
 def _is_shared(context: Context, node: ast.expr) -> bool:
     """Whether an expression may mean the same in two functions: anything but a name of their own."""
     if not isinstance(node, ast.Name):
         return True
-    home = context.names.homes[node].defining(node.id)
-    return home is context.names.module
-
-
-def _saves_within(context: Context, callee: ast.AST) -> bool:
-    """Whether a function, or a function of the file that it calls, saves with torch."""
-    work, seen = [callee], {callee}
-    while work:
-        for node in walk(work.pop()):
-            if not isinstance(node, ast.Call):
-                continue
-            if context.name_of(node.func) == "torch.save":
-                return True
-            inner = context.value_of(node.func).node
-            if isinstance(inner, _FUNCTIONS) and inner not in seen:
-                seen.add(inner)
-                work.append(inner)
-    return False
+    return context.names.homes[node].defining(node.id) is context.names.module
 
 
 def _runs_before(context: Context, earlier: ast.AST, later: ast.AST) -> bool:

@@ -28,30 +28,22 @@ def keyword_in_spread(context: Context, call: ast.Call, name: str) -> tuple[bool
     return True, value
 
 
-def _written(context: Context, node: ast.expr) -> list[dict[str, ast.expr]] | None:
-    """The dictionaries that may take part in what node is, each by its keys; None where that is not all written out."""
+def _written(context: Context, node: ast.expr, named: bool = True) -> list[dict[str, ast.expr]] | None:
+    """The dictionaries that may take part in what node is, each by its keys; None where that is not all written out.
+
+    A name is followed to what it is bound to, once: `named` says whether it may be one.
+    """
     if isinstance(node, ast.Dict):
         keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
         texts = [key for key in keys if isinstance(key, str)]
         return [dict(zip(texts, node.values, strict=True))] if len(texts) == len(keys) else None
     if isinstance(node, ast.IfExp):
-        return _together(context, [node.body, node.orelse])
+        parts = [_written(context, branch, named) for branch in (node.body, node.orelse)]
+        return None if None in parts else [items for part in parts for items in part or ()]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
-        named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
-        return [named] if len(named) == len(node.keywords) else None
-    if isinstance(node, ast.Name):
-        return _of_name(context, node)
-    return None
-
-
-def _together(context: Context, nodes: list[ast.expr]) -> list[dict[str, ast.expr]] | None:
-    found: list[dict[str, ast.expr]] = []
-    for node in nodes:
-        part = _written(context, node)
-        if part is None:
-            return None
-        found += part
-    return found
+        written = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+        return [written] if len(written) == len(node.keywords) else None
+    return _of_name(context, node) if named and isinstance(node, ast.Name) else None
 
 
 def _of_name(context: Context, name: ast.Name) -> list[dict[str, ast.expr]] | None:
@@ -73,7 +65,7 @@ def _of_name(context: Context, name: ast.Name) -> list[dict[str, ast.expr]] | No
         if isinstance(above, ast.keyword) and above.arg is None:
             unpacked += 1
         elif isinstance(above, ast.Assign) and above.targets == [node]:
-            part = None if isinstance(above.value, ast.Name) else _written(context, above.value)
+            part = _written(context, above.value, named=False)
             if part is None:
                 return None
             found += part

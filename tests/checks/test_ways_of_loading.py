@@ -135,6 +135,16 @@ def restore(net: nn.Module, path):
     state = state.get("state_dict", state)
     net.load_state_dict(state)
 """,
+    "a function that saves something else, and is told the path": """
+def share(obj):
+    buffer = io.BytesIO()
+    torch.save(obj, buffer)
+    buffer = io.BytesIO(buffer.getvalue() + bytes(len(obj) * 0))
+    return obj
+def restore(net: nn.Module, path):
+    path = share(path)
+    net.load_state_dict(torch.load(path))
+""",
     "name of its own": """
 def fit(net, path):
     torch.save(net.state_dict(), path)
@@ -198,6 +208,12 @@ def restore(net: nn.Module, path):
 def restore(net: nn.Module, path, more):
     options = {"weights_only": True}
     options.update(more)
+    net.load_state_dict(torch.load(path, **options))
+""",
+    "options that depend on what they were": """
+def restore(net: nn.Module, path, options=None):
+    options = options if options else {}
+    options = {"weights_only": True} if path else options
     net.load_state_dict(torch.load(path, **options))
 """,
     "partial of a helper with a place": """
