@@ -9,14 +9,14 @@ from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.guards import expects_error
 from devlint.checks.processes import calls_to
-from devlint.checks.wrappers import DATA_PARALLEL, accelerators, first_device
+from devlint.checks.training_loops import target_of
+from devlint.checks.wrappers import DATA_PARALLEL, MOVERS, accelerators, first_device, may_be_moved
 from devlint.finding import Group, RuleInfo
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import CPU, Place
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
 
-_MOVERS = frozenset({"to", "cuda", "cpu", "to_empty"})
 _CHOOSING = frozenset({"set_device", "set_device_index", "set_device_idx", "device_index"})
 
 
@@ -43,29 +43,25 @@ class DataParallelSourceDevice(Rule):
     def _places(self, call: ast.Call) -> Iterator[Place]:
         """Where the wrapped model is when the wrapper runs, and where it is wrapped if nothing moves it later."""
         inference = self.context.inference
+        target = target_of(self.context, call)
+        if target is not None and may_be_moved(self.context, target, call):
+            return
         run = inference.run(inference.owner(call))
         for node, place in inference.module_places.items():
             module = run.values.get(node.func)
             if module is not None and module.ids == {call} and not expects_error(self.context, node):
                 yield from accelerators(self.context, place)
-        above = inference.parents.get(call)
-        if isinstance(above, ast.Attribute):
-            return  # moved at once, or its `module` is taken
-        if not self._is_moved_later(call):
+        if target is not None and not self._is_moved_later(call, target):
             wrapped = self.context.value_of(call).place
             if not wrapped.known and call.args:  # of an argument that this function moved, nothing but that is known
                 wrapped = self.context.value_of(call.args[0]).place
             yield from (place for place in accelerators(self.context, wrapped) if place.index is not None)
 
-    def _is_moved_later(self, call: ast.Call) -> bool:
-        """Whether something in the file moves what goes by the wrapper's name, or it has none."""
-        above = self.context.inference.parents.get(call)
-        target = path_of(above.targets[0]) if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
-        if target is None:
-            return True
+    def _is_moved_later(self, call: ast.Call, target: str) -> bool:
+        """Whether something in the file moves what goes by the wrapper's name."""
         return any(
             isinstance(mover.func, ast.Attribute) and path_of(mover.func.value) == target and mover.lineno > call.lineno
-            for name in _MOVERS
+            for name in MOVERS
             for mover in self.context.seen.calls.get(name, ())
         )
 

@@ -12,8 +12,10 @@ from devlint.checks.guards import expects_error
 from devlint.checks.placing import repeatable
 from devlint.checks.processes import DDP, argument, calls_to, is_managed, process_groups
 from devlint.checks.ranks import is_global_rank, one_machine
+from devlint.checks.wrappers import may_be_moved
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
+from devlint.placement.evaluate import path_of
 from devlint.placement.values import CPU, Place
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
@@ -136,7 +138,8 @@ class DdpDeviceSetup(Rule):
         given = ids.elts[0] if isinstance(ids, ast.List | ast.Tuple) and len(ids.elts) == 1 else None
         if given is None and ids is not None and not is_none(ids):
             return ""
-        if not context.value_of(model).is_module:
+        path = path_of(model)
+        if not context.value_of(model).is_module or (path is not None and may_be_moved(context, path, call)):
             return ""
         # The wrapper is where the model is by then.
         return self._placed_wrong(context.value_of(call).place, given)

@@ -12,6 +12,7 @@ from devlint.checks.processes import argument, calls_to, is_managed, process_gro
 from devlint.checks.wrappers import DISTRIBUTED
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
+from devlint.placement.evaluate import path_of
 from devlint.placement.values import Value
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
@@ -47,10 +48,21 @@ class UnsynchronisedBatchnorm(Rule):
             return False  # gloo: SyncBatchNorm is for GPUs
         for call, _ in calls_to(context, DISTRIBUTED):
             model = argument(call, "module", 0)
-            norm = self._norm(context.value_of(model)) if model is not None else None
+            if model is None or self._is_frozen(path_of(model)):
+                continue
+            norm = self._norm(context.value_of(model))
             if norm is not None:
                 self._found[call] = norm
         return bool(self._found)
+
+    def _is_frozen(self, model: str | None) -> bool:
+        """Whether the file may hold the model's parameters fast: `model.requires_grad_(False)`."""
+        return model is not None and any(
+            isinstance(call.func, ast.Attribute)
+            and path_of(call.func.value) == model
+            and any(isinstance(one, ast.Constant) and one.value is False for one in walk(call))
+            for call in self.context.seen.calls.get("requires_grad_", ())
+        )
 
     def _norm(self, model: Value) -> str | None:
         """A BatchNorm in a model, or the maker of one, as the file writes it; None where it shows none."""

@@ -7,12 +7,14 @@ import ast
 from devlint.checks.context import Context
 from devlint.checks.processes import argument
 from devlint.placement import values as v
+from devlint.placement.evaluate import path_of
 from devlint.placement.values import Place, Value
 from devlint.syntax.trees import is_none, walk
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 WRAPPERS = frozenset({DATA_PARALLEL, DISTRIBUTED})
+MOVERS = frozenset({"to", "cuda", "cpu", "to_empty"})
 
 
 def first_device(context: Context, call: ast.Call) -> Place | None:
@@ -77,3 +79,19 @@ def _sets_module(class_: ast.ClassDef) -> bool:
         or (isinstance(node, ast.Constant) and node.value == "module")
         for node in walk(class_)
     )
+
+
+def may_be_moved(context: Context, model: str, at: ast.AST) -> bool:
+    """Whether a model that an object keeps (`self.net`) may be moved by a method of that object: one that the function
+    of `at` calls, or one of the file that moves what goes by this name."""
+    root, dot, _ = model.partition(".")
+    if not dot:
+        return False
+    owner = context.inference.owner(at)
+    for name, calls in context.seen.calls.items():
+        for call in calls:
+            path = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+            calls_own = path == root and f"{root}.{name}" != model and context.inference.owner(call) is owner
+            if calls_own or (path == model and name in MOVERS):
+                return True
+    return False

@@ -77,6 +77,20 @@ def test_what_is_on_the_first_gpu_or_unknown_is_silent(body: str) -> None:
     assert rows(body) == []
 
 
+def test_a_model_of_an_object_may_be_moved_by_its_methods() -> None:
+    text = """\
+from torch import nn
+
+class Runner(Base):
+    def __init__(self, x):
+        self.net = nn.DataParallel(nn.Linear(2, 2))
+        {}
+        self.net(x)
+"""
+    assert check(text.format("print(x)"), "DEV502") == [(5, "DEV502")]
+    assert check(text.format("self.place()"), "DEV502") == []
+
+
 @pytest.mark.parametrize("moved", ["", ".to('cuda:1')"])
 def test_the_error_is_torchs(moved: str) -> None:
     text = HEAD + f"net = nn.DataParallel(nn.Linear(6, 2){moved})\n    return net(x)\n"

@@ -142,6 +142,26 @@ def test_a_model_on_the_cpu_with_device_ids(body: str, wanted: str | None) -> No
     assert fixed(text, "DEV504", unsafe=True) == (script(wanted) if wanted else text)
 
 
+def test_a_model_of_an_object_may_be_moved_by_its_methods() -> None:
+    text = (
+        HEAD
+        + """\
+
+class Trainer(Base):
+    def __init__(self, gpu):
+        self.net = nn.Linear(2, 2)
+        {}
+        self.net = DDP(self.net, device_ids=[gpu])
+
+    def place(self):
+        {}
+"""
+    )
+    assert len(check(text.format("print(gpu)", "pass"), "DEV504")) == 1
+    assert check(text.format("self.place()", "pass"), "DEV504") == []
+    assert check(text.format("print(gpu)", "self.net.cuda()"), "DEV504") == []
+
+
 def test_several_device_ids_are_those_of_data_parallel() -> None:
     assert rows(script("return DDP(args.model, device_ids=[0, 1])")) == [0]
 

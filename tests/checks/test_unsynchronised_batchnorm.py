@@ -72,6 +72,7 @@ def test_models_that_show_a_batchnorm(model: str) -> None:
         "net = nn.SyncBatchNorm.convert_sync_batchnorm(Net())\nreturn DDP(net)",
         "torch.distributed.init_process_group('gloo')\nreturn DDP(Net())",
         "net = Net()\ngiven.freeze_bn(net)\nreturn DDP(net)",
+        "net = Net()\nif given:\n    net.requires_grad_(False)\nreturn DDP(net)",
     ],
 )
 def test_others_are_silent(body: str) -> None:
