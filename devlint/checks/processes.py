@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.checks.context import Context
+from devlint.syntax.trees import last_name, walk
 
 INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -42,13 +43,28 @@ def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr
 
 def calls_to(context: Context, *names: str) -> Iterator[tuple[ast.Call, str]]:
     """The calls of a file to functions of these qualified names, with the name of each, in no order."""
-    seen, lasts = context.seen, {name.rpartition(".")[2] for name in names}
-    for last, calls in seen.calls.items():
-        if last in lasts or not lasts.isdisjoint(seen.loose):  # what is renamed is called by any name
-            for call in calls:
-                name = context.name_of(call.func)
-                if name in names:
-                    yield call, name
+    lasts = {name.rpartition(".")[2] for name in names}
+    if not lasts.isdisjoint(context.seen.loose):
+        lasts |= _other_names(context, lasts)
+    for last in lasts & context.seen.calls.keys():
+        for call in context.seen.calls[last]:
+            name = context.name_of(call.func)
+            if name in names:
+                yield call, name
+
+
+def _other_names(context: Context, lasts: set[str]) -> set[str]:
+    """What the file calls these by: `import ... as`, and names and attributes that are assigned them."""
+    found = {
+        name
+        for scope in context.names.scope_of.values()
+        for name, imported in scope.imports.items()
+        if any(one.rpartition(".")[2] in lasts for one in imported)
+    }
+    for node in walk(context.tree):
+        if isinstance(node, ast.Assign) and any(last_name(part) in lasts for part in walk(node.value)):
+            found |= {last_name(target) for target in node.targets}
+    return found
 
 
 def is_managed(context: Context) -> bool:
