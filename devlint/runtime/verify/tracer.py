@@ -95,6 +95,7 @@ class Tracer:
         self._mode = _Mode(self)
         self._containers: dict[Place, tuple[nn.Module, str]] = {}
         self._on_device: set[Place] = set()
+        self._drops: dict[Place, str] = {}
         self._merged: dict[tuple[Any, Any], tuple[Place, ...]] = {}
 
     def __enter__(self) -> Tracer:
@@ -110,8 +111,10 @@ class Tracer:
 
     def note(self, kind: str, place: Place, what: str = "") -> None:
         """Count one event."""
-        self.seen[Seen(kind, *place, what)] += 1
-        self.news.set()
+        event = Seen(kind, *place, what)
+        if event not in self.seen:
+            self.news.set()
+        self.seen[event] += 1
 
     def close_containers(self) -> None:
         """Note the plain containers that hold modules or parameters which their Module does not know."""
@@ -174,9 +177,9 @@ class Tracer:
                 self.note("kept", place)
         elif direct:
             what = f"{before} to {after}" if before != after else f"{tensor.dtype} to {result.dtype}"
-            # what has no name is a temporary: its copy was made for the sake of making one
-            kind = "dropped" if _names(frame, tensor) else "dropped temporary"
-            self.note(kind if changed else "unchanged", place, what if changed else before)
+            self.note(
+                self._dropped(frame, place, tensor) if changed else "unchanged", place, what if changed else before
+            )
             if changed:
                 tensor.__dict__[_MADE] = self._merge(tensor.__dict__.get(_MADE, ()), (place,))
         else:
@@ -186,6 +189,12 @@ class Tracer:
                     self.note("dropped", place, f"PackedSequence, {before} to {after}")
             elif owner is not None and not isinstance(owner, nn.Module):
                 self.note("other", place, type(owner).__name__)
+
+    def _dropped(self, frame: FrameType, place: Place, tensor: torch.Tensor) -> str:
+        """What a statement drops: the copy of what has a name, or of a temporary, made for the sake of making one."""
+        if place not in self._drops:  # looked up once: a frame may hold much
+            self._drops[place] = "dropped" if _names(frame, tensor) else "dropped temporary"
+        return self._drops[place]
 
     def _hidden(self, func: Any, place: Place, operands: list[torch.Tensor]) -> None:
         """An index or an assignment that copies between host and device, or makes the host wait."""
