@@ -401,6 +401,8 @@ def verify(
 
     if not _DEVICE.fullmatch(device):
         raise click.UsageError(f"--device is auto, cuda, mps, xpu, simulated or simulated:NUMBER, not {device!r}.")
+    if (rule is not None or fixes) and (write_noqa or output_format == "json"):
+        raise click.UsageError("--write-noqa and --format are for the run of a program, without --fixes and --rules.")
     given = target is not None or kind == "pytest"
     if rule is None and not fixes and not given:
         raise click.UsageError("name a script to run, a module with -m, --pytest, --fixes or --rules.")

@@ -14,7 +14,7 @@ import pytest
 from devlint.rulebook import find_page, pages
 from devlint.verifying.pages import NOT_RUN, SHOWN, SILENT, WRONG, verify_pages
 
-pytest.importorskip("torch", reason="verify runs programs with torch")
+torch = pytest.importorskip("torch", reason="verify runs programs with torch")
 
 LOST = """\
 import sys
@@ -120,9 +120,15 @@ def test_one_page_is_verified_by_its_code(devlint):
         (("missing.py",), b"no such script: missing.py"),
         (("--device", "tpu", "x.py"), b"not 'tpu'"),
         (("--format", "xml", "x.py"), b"none of text, json"),
+        (("--format", "json", "--rules"), b"for the run of a program"),
+        (("--write-noqa", "--fixes", "x.py"), b"for the run of a program"),
+        (("--device", "cuda", "lost.py"), b"torch finds no cuda device here; --device simulated"),
     ],
 )
-def test_wrong_use(devlint, arguments, words):
+def test_wrong_use(devlint, tmp_path, arguments, words):
+    if "cuda" in arguments and torch.cuda.is_available():
+        pytest.skip("there is a cuda device")
+    (tmp_path / "lost.py").write_text(LOST)
     done = devlint("verify", *arguments)
     assert words in done.stderr
     assert done.returncode == 2
