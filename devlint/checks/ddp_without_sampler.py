@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.guards import conditions
 from devlint.checks.processes import DDP, INIT, argument, calls_to, is_managed
-from devlint.checks.training_loops import Training, target_of, trainings
+from devlint.checks.training_loops import Training, homes_of, target_of, trainings
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement.evaluate import path_of
 from devlint.screen import All, Mentions
@@ -82,11 +83,15 @@ class DdpWithoutSampler(Rule):
             return []
         owner = context.inference.owner(call)
         target = target_of(context, call)
-        if target is None or owner not in wrapped or _NOT_TRAINING.search(target):
+        if target is None or _NOT_TRAINING.search(target):
             return []
         if any(_BRANCH.search(text) for text in conditions(context, call)) or self._is_part(data, owner):
             return []
-        return list(trainings(context, target, owner))
+        for name, home in homes_of(context, target, owner):
+            found = list(trainings(context, name, home)) if home in wrapped else []
+            if found:
+                return found if home is owner else [replace(one, direct=False) for one in found]
+        return []
 
     def _is_part(self, data: ast.expr, owner: ast.AST) -> bool:
         """Whether a data set may be made for one process: of its rank, by a slice, by a split."""
@@ -111,9 +116,12 @@ class DdpWithoutSampler(Rule):
             target = target_of(self.context, loader)
             if target is None:
                 continue
-            found = [one for one in trainings(self.context, target, owner) if one.epochs is not None]
-            if found:
-                self._alike[call] = (target, found)
+            for name, home in homes_of(self.context, target, owner):
+                found = [one for one in trainings(self.context, name, home) if one.epochs is not None]
+                if found:
+                    found = found if home is owner else [replace(one, direct=False) for one in found]
+                    self._alike[call] = (target, found)
+                    break
 
     def _loaders(self, call: ast.Call, owner: ast.AST) -> Iterator[ast.Call]:
         """The loaders of a function that a sampler is handed to, by its name or as it is made."""

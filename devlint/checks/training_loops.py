@@ -35,6 +35,31 @@ def target_of(context: Context, node: ast.AST) -> str | None:
     return path_of(above.target) if isinstance(above, ast.AnnAssign) else None
 
 
+def homes_of(context: Context, loader: str, owner: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The names of a loader with their functions: its own, and those of functions that are given it by a call."""
+    yield loader, owner
+    if not isinstance(owner, _FUNCTIONS) or owner.name in context.seen.loose:
+        return
+    returned = [node.value for node in walk(owner) if isinstance(node, ast.Return) and node.value is not None]
+    for call in context.seen.calls.get(owner.name, ()):
+        above = context.inference.parents.get(call)
+        if (
+            not isinstance(above, ast.Assign)
+            or len(above.targets) != 1
+            or context.value_of(call.func).node is not owner
+        ):
+            continue
+        target = above.targets[0]
+        for value in returned:
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs = list(zip(target.elts, value.elts, strict=True))
+            for given, one in pairs:
+                name = path_of(given)
+                if path_of(one) == loader and name is not None:
+                    yield name, context.inference.owner(call)
+
+
 def trainings(context: Context, loader: str, owner: ast.AST) -> Iterator[Training]:
     """The loops that train on the loader that goes by the name `loader` in the function `owner`."""
     home = context.inference.parents.get(owner)

@@ -219,3 +219,16 @@ class Trainer:
     (found,) = findings(text, "DEV506")
     assert found.start.row == 6 and found.fix is None
     assert check(text.replace("            self.epoch()\n", "            pass\n"), "DEV506") == []
+
+
+def test_a_loader_may_come_from_a_function_of_the_file() -> None:
+    body = "loader, held_out = loaders(dataset)" + LOOP
+    make = "\ndef loaders(dataset):\n{}    return loader, dataset\n"
+    shuffled = make.format("    loader = DataLoader(dataset, shuffle=True)\n")
+    (found,) = findings(script(body) + shuffled, "DEV506")
+    assert found.fix is None
+    sampled = make.format("    sampler = Own(dataset)\n    loader = DataLoader(dataset, sampler=sampler)\n")
+    (found,) = findings(script(body, True) + sampled, "DEV506")
+    assert found.fix is None and "set_epoch" in found.message
+    assert rows(script(body.replace("loader, held_out", "held_out, loader")) + shuffled) == []
+    assert rows(script(body.replace("loaders(", "given.loaders(")) + shuffled) == []
