@@ -111,6 +111,13 @@ def test_a_companion_is_known_by_its_constructor_until_it_is_moved(watch: Watch,
     assert [said(evidence, tmp_path, "DEV106", row) for row in (4, 5)] == ["open", "confirmed"]
 
 
+def test_a_buffer_takes_the_line_of_the_constructor_that_it_is_given_to(watch: Watch, tmp_path: Path) -> None:
+    text = HEAD + "w = torch.ones(2)\nloss = nn.CrossEntropyLoss(weight=w)\n"  # rows 3, 4
+    text += "loss(torch.ones(1, 2).cuda(), torch.tensor([1]).cuda())\n"
+    evidence = watch(text)
+    assert [said(evidence, tmp_path, "DEV106", row) for row in (3, 4, 5)] == ["confirmed", "confirmed", "open"]
+
+
 def test_an_error_that_the_program_caught_confirms_nothing(watch: Watch, tmp_path: Path) -> None:
     evidence = watch(
         HEAD + 'c = torch.ones(3, device="cuda")\nh = torch.ones(3)\ntry:\n    c + h\nexcept RuntimeError:\n    pass\n'

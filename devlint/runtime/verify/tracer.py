@@ -32,6 +32,7 @@ _MADE = f"{PREFIX}made"
 _CPU = "cpu"
 _MOST_LINES = 8  # lines that a tensor remembers: enough to name the fault, few enough to carry along
 _FAILURE = "_devlint_failure"
+_CONSTRUCTING = ("__init__", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 
 _Tensor = torch.Tensor
 _MOVES = {
@@ -273,6 +274,7 @@ class Tracer:
         patches.set(nn.Module, "__setattr__", self._set_attribute(nn.Module.__setattr__))
         patches.set(nn.Module, "_apply", self._apply(nn.Module._apply))
         patches.set(nn.Parameter, "__new__", staticmethod(self._parameter(nn.Parameter.__new__)))
+        patches.set(nn.Module, "register_buffer", self._buffer(nn.Module.register_buffer))
         patches.set(nn.DataParallel, "__init__", self._wrapped(nn.DataParallel.__init__))
         patches.set(torch, "load", self._load(torch.load))
         patches.set(torch.serialization, "load", torch.load)
@@ -319,11 +321,27 @@ class Tracer:
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
             made = original(cls, data, requires_grad)
             lines = data.__dict__.get(_MADE, ()) if isinstance(data, torch.Tensor) else ()
-            frames = self.project.frames(sys._getframe(1))
-            made.__dict__[_MADE] = self._merge(lines, tuple(map(self.project.place, _constructors(frames))))
+            made.__dict__[_MADE] = self._merge(lines, self._constructors())
             return made
 
         return new
+
+    def _buffer(self, original: Any) -> Any:
+        def register(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
+            original(module, name, tensor, *args, **kwargs)
+            if isinstance(tensor, torch.Tensor):
+                tensor.__dict__[_MADE] = self._merge(tensor.__dict__.get(_MADE, ()), self._constructors())
+
+        return register
+
+    def _constructors(self) -> tuple[Place, ...]:
+        """The lines of the constructors that are at work, innermost first, and the one that called the outermost."""
+        found = []
+        for frame in self.project.frames(sys._getframe(2)):
+            found.append(self.project.place(frame))
+            if frame.f_code.co_name not in _CONSTRUCTING:
+                break
+        return tuple(found)
 
     def _wrapped(self, original: Any) -> Any:
         def init(wrapper: nn.DataParallel[Any], *args: Any, **kwargs: Any) -> None:
@@ -412,17 +430,6 @@ def _receiver(frame: FrameType) -> Any:
     while inner is not None and inner.f_back is not frame:
         inner = inner.f_back
     return None if inner is None else inner.f_locals.get("self")
-
-
-_CONSTRUCTING = ("__init__", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
-
-
-def _constructors(frames: Iterator[FrameType]) -> Iterator[FrameType]:
-    """The frames of constructors, innermost first, and the one that called the outermost of them."""
-    for frame in frames:
-        yield frame
-        if frame.f_code.co_name not in _CONSTRUCTING:
-            return
 
 
 def _names(frame: FrameType, tensor: torch.Tensor) -> bool:
