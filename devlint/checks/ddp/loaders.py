@@ -72,12 +72,20 @@ class Loaders:
         return next(iter(found.values()))
 
     def _around(self, call: ast.Call) -> Loop:
+        """The loop over batches around a call, or around the one call of the function that it stands in."""
         loops = {loop.node: loop for loop in self.loops}
-        for above in self._script.ancestors(call):
-            if isinstance(above, FUNCTIONS):
+        place: ast.AST = call
+        for _ in range(3):
+            for above in self._script.ancestors(place):
+                if isinstance(above, FUNCTIONS):
+                    break
+                if isinstance(above, ast.For) and above in loops:
+                    return loops[above]
+            owner = self._script.owner(place)
+            calls = self._script.callers(owner) if isinstance(owner, FUNCTIONS) else []
+            if len(calls) != 1:
                 break
-            if isinstance(above, ast.For) and above in loops:
-                return loops[above]
+            place = calls[0]
         raise ByHand(f"the loop around `backward()` in line {call.lineno} runs over no DataLoader made in this file")
 
     def _check_other_uses(self) -> None:

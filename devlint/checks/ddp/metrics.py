@@ -59,10 +59,16 @@ class Metrics:
         """The expressions to reduce where they stand."""
         self._inside = False
         self._results: dict[Function, Kind] = {}
+        self._calls: dict[ast.Call, Function] = {}
+        """Calls of the file's functions with something of a batch."""
+        self._kinds_of: dict[ast.expr, Kind] = {}
+        """The kinds of their arguments."""
+        self._in_helper = False
 
     def migrate(self) -> None:
         self._find_totals()
         self._block(getattr(self._owner, "body", []))
+        self._follow_calls()
         for expression, kind in self._reduced.items():
             self._reduce(expression, kind)
         after = [
@@ -72,6 +78,20 @@ class Metrics:
         ]
         if after:
             self._script.insert_after(self._loop, *after)
+
+    def _follow_calls(self) -> None:
+        """Follow the functions that are called with something of a batch: what leaves them but by their results."""
+        self._in_helper = True
+        done: set[ast.Call] = set()
+        while left := [call for call in self._calls if call not in done]:
+            for call in left:
+                done.add(call)
+                function, kinds = self._calls[call], {}
+                for parameter, value in self._script.passed(call, function):
+                    # A step's state is over here; what its arguments are was noted with the call.
+                    kinds[parameter.arg] = self._kinds_of.get(value)
+                self._state = {name: kind for name, kind in kinds.items() if kind is not None}
+                self._block(function.body)
 
     # --- totals -------------------------------------------------------------------------------------------------
 
@@ -160,7 +180,9 @@ class Metrics:
         elif isinstance(node, ast.Expr):
             self._expression(node.value)
         elif isinstance(node, ast.Return):
-            if node.value is not None:
+            if node.value is not None and self._in_helper:
+                self._kind(node.value)
+            elif node.value is not None:
                 self._leaves(node.value, f"line {node.lineno} returns")
         elif isinstance(node, ast.If | ast.While):
             self._leaves(node.test, f"line {node.lineno} decides by")
@@ -255,6 +277,12 @@ class Metrics:
         if isinstance(node, ast.Call) and last_name(node.func) in _STEPPING:
             receiver = node.func.value if isinstance(node.func, ast.Attribute) else node
             if last_name(node.func) != "update" or self._kind(receiver) is not None or not self._kind_of_any(node):
+                return
+        function = node.func if isinstance(node, ast.Call) and node.args else None
+        if self._in_helper and isinstance(function, ast.Attribute) and function.attr == "append":
+            assert isinstance(node, ast.Call)
+            if isinstance(function.value, ast.Name):
+                self._set(function.value, self._kind(node.args[0]))
                 return
         if isinstance(node, ast.Call):
             for value in [*node.args, *(keyword.value for keyword in node.keywords)]:
@@ -372,10 +400,19 @@ class Metrics:
             return self._kind(node.args[0]) or Kind.DATA
         if self._script.name(function) == "torch.sum" and len(node.args) == 1:
             return Kind.SUM
+        target = self._script.called(node)
+        if target is not None and target.name != "__init__" and not self._hands_on(node):
+            self._calls[node] = target
+            for _, value in self._script.passed(node, target):
+                if (kind := self._kind(value)) is not None:
+                    self._kinds_of[value] = kind
         if self._losses.is_mean(node):
             return Kind.MEAN
-        target = self._script.called(node)
         return self._result(target) if target is not None else Kind.DATA
+
+    def _hands_on(self, node: ast.Call) -> bool:
+        """Whether a call is a statement of its own: the numbers that it is given are reduced before."""
+        return isinstance(self._script.parents.get(node), ast.Expr)
 
     def _result(self, function: Function) -> Kind:
         """The kind of what a function of this file makes of tensors of the part: of each thing that it returns."""
@@ -415,6 +452,10 @@ class Metrics:
             sides = [side for side in (node.left, node.right) if self._kind(side) is not None]
             return bool(sides) and all(self._is_number(side) for side in sides)
         if isinstance(node, ast.Call):
+            target = self._script.called(node)
+            if target is not None:
+                returned = [part.value for part in self._script.own_nodes(target) if isinstance(part, ast.Return)]
+                return bool(returned) and all(value is not None and self._is_number(value) for value in returned)
             return last_name(node.func) in _NUMBERS or (
                 isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "len")
             )

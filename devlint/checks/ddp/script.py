@@ -105,7 +105,7 @@ class Script:
     def called(self, call: ast.Call) -> Function | None:
         """The function of this file that a call runs: by its name, as a method of self or of an object, or `__init__`.
 
-        A method of an object is found if the file has one of that name only.
+        Of an object the class has to be seen where it is made.
         """
         function = call.func
         if isinstance(function, ast.Name):
@@ -121,10 +121,31 @@ class Script:
             if isinstance(function.value, ast.Name) and function.value.id == "self":
                 class_ = self.class_of(call)
                 return method(class_, function.attr) if class_ is not None else None
-            named = [f for f in self.functions if f.name == function.attr and self.class_of(f) is not None]
-            if len(named) == 1 and not self.context.names.qualified(function):
-                return named[0]
+            class_ = self._class_made(function.value)
+            return method(class_, function.attr) if class_ is not None else None
         return None
+
+    def _class_made(self, node: ast.expr) -> ast.ClassDef | None:
+        """The class of this file of which node is an instance, as it is written: `C(...)`, a name assigned from it."""
+        if isinstance(node, ast.Call):
+            return next((c for c in self._classes if isinstance(node.func, ast.Name) and c.name == node.func.id), None)
+        if isinstance(node, ast.Name):
+            made = {self._class_made(value) for value in self._made.get(node.id, ()) if isinstance(value, ast.Call)}
+            return made.pop() if len(made) == 1 else None
+        return None
+
+    @cached_property
+    def _classes(self) -> list[ast.ClassDef]:
+        return [node for node in self.nodes if isinstance(node, ast.ClassDef)]
+
+    @cached_property
+    def _made(self) -> dict[str, list[ast.expr]]:
+        """What is assigned to each name, wherever that is."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                found.setdefault(node.targets[0].id, []).append(node.value)
+        return found
 
     @cached_property
     def _callers(self) -> dict[Function, list[ast.Call]]:

@@ -20,7 +20,8 @@ _WITHOUT_FORWARD = frozenset(
 
 def check(script: Script, wraps: Wraps, loop: Loop, output: Output) -> None:
     """Raises ByHand for a call into another file that takes the model, and for one of the model past its wrapper."""
-    within = set(walk(loop.node))
+    steps = [script.owner(c) for c in script.calls if isinstance(c.func, ast.Attribute) and c.func.attr == "backward"]
+    within = {node for place in (loop.node, *steps) for node in walk(place)}
     for call in script.calls:
         name = script.name(call.func)
         if call in within and _goes_past(wraps, call):
