@@ -399,3 +399,91 @@ def test_line_ends_and_tabs_stay() -> None:
     assert "\n" not in crlf.replace("\r\n", "")
     tabs = migrated(BASE.replace("    ", "\t"))
     assert tabs == migrated(BASE).replace("    ", "\t")
+
+
+STEPPED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Trainer:
+    def __init__(self, model, data):
+        self.model = nn.DataParallel(model.cuda())
+        self.loader = DataLoader(data, batch_size=16)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, batch, scale=1.0):
+        loss = nn.functional.mse_loss(self.model(batch[0]), batch[1].cuda())
+        (loss * scale).backward()
+        self.optimizer.step()
+        {kept}return loss.item()
+
+    def run(self):
+        for batch in self.loader:
+            print(self.step(batch))
+
+
+Trainer(nn.Linear(2, 1), None).run()
+"""
+
+
+def test_a_step_in_a_method_of_its_own() -> None:
+    new = migrated(STEPPED.format(kept=""))
+    assert "print_once(mean_over_processes(self.step(batch)))" in new
+    assert "        return loss.item()" in new
+
+
+def test_what_a_step_keeps_is_reduced_in_it() -> None:
+    new = migrated(STEPPED.format(kept="self.last = loss.item()\n        "))
+    assert "self.last = mean_over_processes(loss.item())\n" in new
+
+
+def test_what_a_step_keeps_and_cannot_be_reduced_is_left_to_the_reader() -> None:
+    assert "reduce it over all" in reason(STEPPED.format(kept="self.last = batch\n        "))
+
+
+def test_methods_of_the_optimizer_are_not_those_of_the_class() -> None:
+    text = STEPPED.format(kept="").replace("self.step(batch)", "self.train(batch)").replace("def step", "def train")
+    assert "print_once(mean_over_processes(self.train(batch)))" in migrated(text)
+
+
+SHARED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def run(model, loader, optimizer=None):
+    total = 0.0
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        if optimizer is not None:
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+    return total / len(loader)
+
+
+def main(train_data, test_data):
+    train_loader = DataLoader(train_data, 16)
+    test_loader = DataLoader(test_data, 16)
+    model = nn.DataParallel(nn.Linear(2, 1).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    print(run(model, train_loader, optimizer), run(model, test_loader))
+
+
+main(None, None)
+"""
+
+
+def test_one_function_for_training_and_evaluation_divides_and_reduces_both() -> None:
+    new = migrated(SHARED)
+    for name in ("train", "test"):
+        sampler = f"sampler=DistributedSampler({name}_data, shuffle=False)"
+        assert f"{name}_loader = DataLoader({name}_data, 16 // WORLD_SIZE, {sampler})" in new
+    assert "        total += loss.item()\n    total = mean_over_processes(total)\n" in new
+
+
+def test_shuffled_training_by_such_a_function_is_left_to_the_reader() -> None:
+    assert "called in several places" in reason(SHARED.replace("train_data, 16", "train_data, 16, True"))

@@ -151,7 +151,7 @@ class Loaders:
         statement = script.statement(call)
         if script.fits(call, len(f"sampler={sampler} // WORLD_SIZE") - less):
             return f"sampler={sampler}"
-        name = script.fresh("sampler", "train_sampler", "training_sampler")
+        name = script.fresh(_renamed(statement, "sampler"), "train_sampler", "training_sampler")
         script.insert_before(statement, f"{name} = {sampler}")
         return f"sampler={name}"
 
@@ -206,13 +206,10 @@ class Loaders:
         if isinstance(dataset, ast.Name | ast.Attribute):
             return text
         statement = script.statement(call)
-        target = "loader"
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target = last_name(statement.targets[0]) or target
-        elif not isinstance(statement, ast.Return):
+        if not isinstance(statement, ast.Assign | ast.Return):
             raise ByHand(f"the DataLoader in line {call.lineno} is not assigned to a variable")
-        base = target.lower().replace("dataloader", "loader").replace("loader", "set")
-        name = script.fresh(*(["dataset"] if base == "set" else [base]), "dataset", "train_dataset", "data_set")
+        wanted = _renamed(statement, "set")
+        name = script.fresh("dataset" if wanted == "set" else wanted, "dataset", "train_dataset", "data_set")
         if isinstance(script.parents.get(statement), ast.ClassDef):
             raise ByHand(f"the DataLoader in line {call.lineno} is made in a class body")
         script.insert_before(statement, f"{name} = {text}")
@@ -301,3 +298,10 @@ class Loaders:
         name = script.fresh("epoch", "epoch_index")
         script.edits.append(Edit(*script.span(target), name))
         return name
+
+
+def _renamed(statement: ast.stmt, part: str) -> str:
+    """The name of a loader's part, by that of the loader: `train_sampler` of `train_loader`, `sampler` of `loader`."""
+    name = last_name(statement.targets[0]) if isinstance(statement, ast.Assign) else "loader"
+    base = (name or "loader").lower().replace("dataloader", "loader")
+    return base.replace("loader", part) if "loader" in base else f"{base}_{part}"

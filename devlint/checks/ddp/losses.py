@@ -65,7 +65,7 @@ _ALONG = frozenset({"sum", "mean", "max", "min", "norm", "cat", "stack", "prod",
 _PASSED_ON = frozenset({"to", "cuda", "cpu", "float", "double", "half", "squeeze", "mean", "contiguous", "clone"})
 _PAIRS = frozenset({"cdist", "mm", "matmul", "einsum", "pdist"})
 
-_DEPTH = 8
+_DEPTH = 20
 
 
 class Losses:
@@ -318,7 +318,7 @@ class Losses:
         return any(isinstance(part, ast.Name) and self._is_data(part) for part in walk(node))
 
     def _is_data(self, node: ast.Name) -> bool:
-        if self._is_callee(node):
+        if node.id == "self" or self._is_callee(node):
             return False
         owner = self._script.owner(node)
         variable = self._flows.variable(node)
@@ -340,8 +340,14 @@ class Losses:
         return isinstance(above, ast.Call) and above.func is node
 
     def _is_setting(self, function: Function, parameter: str) -> bool:
-        """A parameter that is given plain settings: numbers, devices, arguments of the program."""
+        """A parameter that is given plain settings: numbers, devices, arguments of the program; its default is one."""
         values = list(self._flows.values.get((function, parameter), ()))
+        defaults = [*function.args.defaults, *function.args.kw_defaults]
+        names = [
+            *function.args.args[len(function.args.args) - len(function.args.defaults) :],
+            *function.args.kwonlyargs,
+        ]
+        values += [value for name, value in zip(names, defaults, strict=True) if value and name.arg == parameter]
         return bool(values) and all(isinstance(value, ast.Constant | ast.Attribute) for value in values)
 
     def is_size(self, node: ast.AST) -> bool:
