@@ -480,8 +480,8 @@ main(None, None)
 def test_one_function_for_training_and_evaluation_divides_and_reduces_both() -> None:
     new = migrated(SHARED)
     for name in ("train", "test"):
-        sampler = f"sampler=DistributedSampler({name}_data, shuffle=False)"
-        assert f"{name}_loader = DataLoader({name}_data, 16 // WORLD_SIZE, {sampler})" in new
+        assert f"    {name}_sampler = DistributedSampler({name}_data, shuffle=False)\n" in new
+        assert f"{name}_loader = DataLoader({name}_data, 16 // WORLD_SIZE, sampler={name}_sampler)\n" in new
     assert "        total += loss.item()\n    total = mean_over_processes(total)\n" in new
 
 
