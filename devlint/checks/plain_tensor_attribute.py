@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
+from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
 from devlint.checks.integral import is_integral
 from devlint.checks.own_tensors import (
@@ -31,7 +32,7 @@ from devlint.placement.evaluate import path_of
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.screen import Mentions
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import children, last_name, walk
 
 _EQUALS = re.compile(r"\s*=[ \t]*(?:\\\r?\n[ \t]*)?")
 _SIZES = frozenset({"size", "shape", "numel", "len", "ndim", "dim", "nelement"})
@@ -67,7 +68,8 @@ class PlainTensorAttribute(Rule):
 
     def _of_class(self, class_: ast.ClassDef) -> Iterator[_Kept]:
         context = self.context
-        found = {name: every for name, every in stores(self.context, class_).items() if _may_be_tensor(every)}
+        every_store = stores(context, class_).items()
+        found = {name: every for name, every in every_store if any(_may_be_made(context, one) for one in every)}
         if not found:
             return
         names = registered(context, class_)
@@ -277,10 +279,32 @@ def _is_one_item(index: ast.expr) -> bool:
     return not any(isinstance(part, ast.Slice) for part in parts)
 
 
-def _may_be_tensor(every: list[Store]) -> bool:
-    """Whether some store can give a tensor: a literal cannot."""
-    literal = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Lambda, ast.JoinedStr)
-    return any(store.value is None or not isinstance(store.value, literal) for store in every)
+_LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Lambda, ast.JoinedStr)
+_OPERATORS = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Subscript)
+
+
+def _may_be_made(context: Context, store: Store) -> bool:
+    """Whether a store can keep a tensor that was made here: not a literal, a layer, or what an argument brings."""
+    scope = context.names.scope_of.get(store.method)
+    waiting: list[ast.AST] = [store.value or store.target]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _LITERALS):
+            continue
+        if isinstance(node, _OPERATORS):
+            waiting += children(node)
+            continue
+        root = node
+        while isinstance(root, ast.Attribute) and isinstance(root.ctx, ast.Load):
+            root = root.value
+        bound = scope.bound.get(root.id, []) if isinstance(root, ast.Name) and scope is not None else []
+        if len(bound) == 1 and isinstance(bound[0], ast.arg):
+            continue
+        called = last_name(node.func) if isinstance(node, ast.Call) else ""
+        if called[:1].isupper() and not called.endswith("Tensor"):
+            continue
+        return True
+    return False
 
 
 def _reads(class_: ast.ClassDef, name: str) -> list[ast.expr]:

@@ -83,12 +83,16 @@ class Inference:
         stack: list[tuple[ast.AST, ast.AST]] = [(self.tree, self.tree)]
         while stack:
             node, owner = stack.pop()
-            inside = set(node.body) if isinstance(node, FUNCTIONS) else ()
-            for child in children(node):
-                parents[child] = node
-                around = node if child in inside else owner
-                owners[child] = around
-                stack.append((child, around))
+            below = children(node)
+            if not below:
+                continue
+            parents.update(dict.fromkeys(below, node))
+            if isinstance(node, FUNCTIONS):
+                inside = set(node.body)
+                stack += [(child, node if child in inside else owner) for child in below]
+            else:
+                stack += [(child, owner) for child in below]
+            owners.update(stack[-len(below) :])
         return parents, owners
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
