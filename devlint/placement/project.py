@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _KEPT = 3_000_000
 """So many characters of a project's files are kept as trees at a time; a character takes about 35 bytes."""
+_LONGEST = 30
+"""A name of more parts than these is not looked for: it comes of imports that go round."""
 _STARS = 8
 """A file that imports `*` from more files than these is not followed: each would be read for each name."""
 
@@ -176,9 +178,14 @@ class Imports:
         return self._found[name]
 
     def _look(self, name: str) -> Definition | str | None:
+        module, rest = self._split(name)
+        return self._inside(Path(module), rest) if module and rest else None
+
+    def _split(self, name: str) -> tuple[str, list[str]]:
+        """The file that the first parts of a name stand for, empty where there is none, and the other parts."""
         folder, parts = self._start(name)
-        if folder is None:
-            return None
+        if folder is None or len(parts) > _LONGEST:
+            return "", parts
         module = ""
         taken = 0
         for taken, part in enumerate(parts):
@@ -193,11 +200,10 @@ class Imports:
             else:
                 break
         else:
-            return None  # a package or module itself
+            taken = len(parts)
         if not module and name.startswith(".") and taken == 0:
             module = f"{folder}{os.sep}__init__.py"
-        rest = parts[taken:]
-        return self._inside(Path(module), rest) if module and rest else None
+        return module, parts[taken:]
 
     def _start(self, name: str) -> tuple[str | None, list[str]]:
         """The folder in which the parts of a name are looked for, one by one."""
@@ -232,7 +238,8 @@ class Imports:
             return there.behind(".".join([next(iter(imports)), *tail]))
         if bound or imports or len(module.stars) > _STARS:
             return None
-        names = [f"{star}{'' if star.endswith('.') else '.'}{'.'.join(parts)}" for star in module.stars]
+        files = [star for star in module.stars if not there._split(star)[1]]  # of a file that is there
+        names = [f"{star}{'' if star.endswith('.') else '.'}{'.'.join(parts)}" for star in files]
         known = [found for found in map(there.find, names) if found is not None]
         return known[0] if len(known) == 1 else None
 

@@ -208,6 +208,25 @@ def test_missing_broken_and_circular_files_are_fine(project: Path, text: str) ->
     assert follow(project, text).state.names["x"].kind in (v.UNKNOWN, v.OBJECT)
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"a.py": "from b import *\nfrom c import *\n", "b.py": "from a import *\n", "c.py": "from b import *\n"},
+        {"a.py": "from a.b import *\nfrom a.c import *\nfrom a.d import *\n"},
+        {"a/__init__.py": "from a.b import *\nfrom .c import *\nfrom . import *\nfrom .missing import *\n"},
+        {"a/__init__.py": "from a.x import x\nfrom a.x.x import thing\n"},
+        {"a/__init__.py": "from . import thing\nimport a\n"},
+    ],
+)
+def test_imports_that_go_round(project: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    text = "import a\nfrom a import thing, x\ny, z, w = thing(), x.y.made(), a.a.thing()\n"
+    names = follow(project, text).state.names
+    assert [names[name].kind for name in "yzw"] == [v.UNKNOWN] * 3
+
+
 def test_two_scripts_with_neighbours_of_one_name(project: Path) -> None:
     for folder, device in (("one", "cpu"), ("two", "cuda:1")):
         (project / folder).mkdir()
