@@ -12,7 +12,8 @@ from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
 from devlint.placement import values as v
 from devlint.placement.api import facts
-from devlint.placement.calls import TRANSFERS, Row
+from devlint.placement.calls import Row
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
 from devlint.syntax.trees import last_name

@@ -9,7 +9,7 @@ from devlint.checks.apart import COMPANION, defects, shown
 from devlint.checks.base import Rule
 from devlint.checks.placing import device_expression
 from devlint.finding import Edit, Fix, Group, RuleInfo
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst

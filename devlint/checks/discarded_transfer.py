@@ -9,7 +9,7 @@ from devlint.checks.base import Rule
 from devlint.checks.uses import read_elsewhere, reads_after, settled_at
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.values import Value
 from devlint.screen import Discards
 from devlint.syntax.lazy import cst

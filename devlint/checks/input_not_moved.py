@@ -13,7 +13,7 @@ from devlint.checks.placing import Named, device_expression, repeatable, surely_
 from devlint.checks.taken import is_taken_from_host
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst

@@ -7,7 +7,7 @@ import ast
 from devlint.checks.apart import MIXED, defects, factories, shown
 from devlint.checks.base import Rule
 from devlint.finding import Group, RuleInfo
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch
 from devlint.screen import Calls
 from devlint.syntax.lazy import cst

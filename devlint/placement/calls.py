@@ -7,7 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from devlint.placement import effects
 from devlint.placement import values as v
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.values import CPU, NOWHERE_KNOWN, Origin, Place, Value
 from devlint.syntax.trees import walk
 
@@ -35,8 +37,12 @@ _CHANGE_DIMS = frozenset(
 """Operations that give a 0-dim tensor a dimension; all others leave it without."""
 _ON_ONE_TENSOR = frozenset({"all_reduce", "broadcast", "reduce", "send", "recv", "isend", "irecv"})
 """Collectives whose first argument is a tensor and not a list."""
-TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
-"""Methods that move a tensor (a copy) or a module (itself) to a device."""
+_LOOKING = frozenset(
+    f"builtins.{name}" for name in ("print", "type", "format", "sum", "min", "max", "any", "all", "abs")
+)
+"""Functions that only look at what they are given."""
+_READING = frozenset(["values", "items", "keys", "get", "copy", "index", "count", "append", "extend"])
+"""Methods of lists and dictionaries that leave alone what is in there, or of which more is known."""
 _PASS_THROUGH = frozenset({"tqdm", "trange", "iter", "reversed", "sorted", "list", "tuple"})
 
 
@@ -76,7 +82,9 @@ def call(evaluator: Evaluator, node: ast.Call) -> Value:
     receiver: Value | None = None
     if isinstance(function, ast.Attribute):
         receiver = evaluator.value(function.value)
-        callee = evaluator.attribute_of(receiver, function) if _is_static(evaluator, receiver) else None
+        callee = evaluator.set_anew(function) if receiver.kind == v.NAME else None
+        if callee is None and _is_static(evaluator, receiver):
+            callee = evaluator.attribute_of(receiver, function)
         if callee is not None:
             evaluator.values[function] = callee
     else:
@@ -117,11 +125,13 @@ def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
 def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None) -> Value:
     if callee.kind == v.NAME:
         return _named_call(evaluator, node, callee, arguments, receiver)
-    _hand_over(evaluator, arguments)
+    effects.hand_over(evaluator, arguments)
     if callee.kind == v.CLASS:
         return evaluator.inference.instance(callee, node, evaluator.state)
     if callee.kind == v.FUNCTION:
-        return evaluator.inference.function_result(callee, arguments, receiver, evaluator)
+        result = evaluator.inference.function_result(callee, arguments, receiver, evaluator)
+        evaluator.inference.called(evaluator, callee.node, node)
+        return result
     if callee.is_module:
         return _module_call(evaluator, node, callee, arguments)
     if callee.kind == v.TOKENIZER:
@@ -169,17 +179,13 @@ def _named_call(
     row = evaluator.facts.call(name)
     if row is not None:
         return _by_row(evaluator, node, name, row, arguments)
-    _hand_over(evaluator, arguments)
+    if name not in _LOOKING:
+        effects.hand_over(evaluator, arguments)
     beyond = evaluator.facts.beyond
     result = beyond.result(name, arguments, receiver, evaluator) if beyond is not None else None
+    if beyond is not None:
+        beyond.called(name, evaluator, node)
     return evaluator.unknown(node) if result is None else result
-
-
-def _hand_over(evaluator: Evaluator, arguments: Arguments) -> None:
-    """A module on the CPU that something unknown is given may be moved there."""
-    for _, value in arguments.all:
-        if value.is_module and evaluator.state.place_of(value).is_cpu:
-            evaluator.state.places.update(dict.fromkeys(value.ids, NOWHERE_KNOWN))
 
 
 def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
@@ -393,6 +399,10 @@ def _method(
     if receiver.kind == v.TOKENIZER and name in ("encode", "__call__", "batch_encode_plus", "encode_plus"):
         result = _tokenized(node, arguments)
         return replace(result, kind=v.TENSOR) if result.kind == v.BATCH and name == "encode" else result
+    if receiver.kind in (v.SEQUENCE, v.MAPPING) and name not in _READING:
+        for part in effects.parts(receiver):
+            effects.moved_somewhere(evaluator, part)
+        evaluator.state.changed(receiver)
     if receiver.kind == v.MAPPING:
         return _mapping_method(evaluator, node, name, receiver)
     if receiver.kind == v.SEQUENCE and name in ("append", "extend") and arguments.positional:
@@ -407,6 +417,8 @@ def _method(
             return receiver
         if returns != v.UNKNOWN:
             return Value(kind=returns, ids=frozenset([node]), place=_row_place(row, receiver))
+    if row is None:
+        effects.hand_over(evaluator, arguments)
     return evaluator.unknown(node)
 
 
@@ -445,14 +457,14 @@ def _extend(evaluator: Evaluator, function: ast.Attribute, receiver: Value, item
 
 
 def _mapping_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Value) -> Value:
-    element = receiver.element
-    if element is None and receiver.keys:
-        element = v.join_all(receiver.keys.values())
+    element = v.any_of(receiver)
     if name == "values":
         return Value(kind=v.SEQUENCE, element=element, ids=frozenset([node]))
     if name == "items" and element is not None:
         pair = Value(kind=v.SEQUENCE, items=(Value(kind=v.TEXT, ids=frozenset([node])), element))
         return Value(kind=v.SEQUENCE, element=pair, ids=frozenset([node]))
+    if name == "get" and element is not None and element.is_module:
+        return element
     return evaluator.unknown(node)
 
 
@@ -538,7 +550,13 @@ def _module_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
         if place is not None:
             for identity in receiver.ids:
                 evaluator.state.places[identity] = place
+                for part in identity.args if isinstance(identity, ast.Call) else ():
+                    inner = evaluator.values.get(part, v.ANYTHING)  # `DataParallel(net).cuda()` moves net
+                    if inner.is_module:
+                        evaluator.state.places.update(dict.fromkeys(inner.ids, place))
         return replace(receiver, place=receiver.place if place is None else place)
+    if any(value.kind == v.FUNCTION and effects.moves_what_it_is_given(value) for _, value in arguments.all):
+        effects.moved_somewhere(evaluator, receiver)  # `net.apply(lambda part: part.cuda())`
     if name in ("parameters", "buffers"):
         element = Value(kind=v.PARAMETER, place=evaluator.state.place_of(receiver), ids=frozenset([("element", node)]))
         return Value(kind=v.SEQUENCE, element=element, ids=frozenset([node]))
@@ -572,6 +590,8 @@ def _module_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
     returns = str(row.get("returns", v.UNKNOWN)) if row is not None else v.UNKNOWN
     if returns != v.UNKNOWN:
         return Value(kind=returns, ids=frozenset([node]))
+    if row is None:
+        effects.hand_over(evaluator, arguments)
     return evaluator.unknown(node)
 
 
@@ -589,6 +609,8 @@ def _unknown_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: V
     if row is not None and row.get("returns") == v.TENSOR and row.get("place") in ("self", "operands") and receiver.ids:
         # `view`, `sum`, `reshape`: of a tensor a tensor, of an array an array; what the result proves, its source is.
         return replace(receiver, const=None, items=None, alternatives=(), dims=None)
+    if row is None:
+        effects.hand_over(evaluator, arguments)
     return evaluator.unknown(node)
 
 

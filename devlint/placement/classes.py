@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.placement import values as v
-from devlint.placement.calls import TRANSFERS
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.evaluate import path_of
 from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Place, Value
 from devlint.syntax.trees import last_name, walk

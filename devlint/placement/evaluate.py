@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from devlint.placement import calls
+from devlint.placement import calls, effects
 from devlint.placement import values as v
 from devlint.placement.state import State
 from devlint.placement.values import ANYTHING, NOWHERE_KNOWN, Origin, Place, Value
@@ -126,10 +126,17 @@ class Evaluator:
         path = path_of(node)
         if path is not None and path in self.state.names:
             return self.state.names[path]
+        if base.is_module and node.attr in effects.TRANSFERS:
+            effects.moved_somewhere(self, base)  # `move = net.cuda` is called somewhere
         result = self.attribute_of(base, node)
         if path is not None and result.kind != v.NAME and result.ids:
             self.state.put(path, result)
         return result
+
+    def set_anew(self, node: ast.Attribute) -> Value | None:
+        """What the function itself has put in an attribute: `helpers.make = other`."""
+        path = path_of(node)
+        return self.state.names.get(path) if path is not None else None
 
     def attribute_of(self, base: Value, node: ast.Attribute) -> Value:
         name = node.attr
@@ -297,6 +304,9 @@ class Evaluator:
             return base.element or self.unknown(node)
         if base.kind == v.MAPPING and base.keys is not None and isinstance(index.const, str):
             return base.keys.get(index.const) or self.unknown(node)
+        if base.kind == v.MAPPING and base.keys and index.const is None:
+            found = v.any_of(base)
+            return found if found is not None and found.is_module else self.unknown(node)
         if base.kind == v.TENSORS:
             return Value(kind=v.TENSOR, place=base.place, ids=frozenset([("item", node)]), origin=base.origin)
         if base.kind == v.BATCH and isinstance(index.const, str):
@@ -400,15 +410,27 @@ class Evaluator:
                 starred = any(isinstance(other, ast.Starred) for other in target.elts)
                 self.bind(item, self._unpacked(value, position, len(target.elts), starred, item))
         elif isinstance(target, ast.Subscript):
-            self.value(target.value)
+            base = self.value(target.value)
             index = self._index(target.slice)
             path = path_of(target.value)
-            if path is not None and isinstance(index.const, str | int):
+            held = self.state.names.get(path) if path is not None else None
+            known = path is not None and isinstance(index.const, str | int)
+            before = self.state.items_of(path) if path is not None and known else {}
+            self.state.changed(base)
+            if path is not None and known:
+                if held is not None and held.kind in (v.SEQUENCE, v.MAPPING):
+                    self.state.names[path] = v.with_item(held, index, value)
+                for other, known_item in before.items():
+                    self.state.put(other, known_item)
                 self.state.bind(f"{path}.[{index.const!r}]", value)
 
     def _data_moved(self, target: ast.expr, value: Value) -> None:
         """`x.data = x.data.to(device)` moves x itself, by all its names."""
         moved = self.values.get(target, ANYTHING)
+        for identity in moved.ids:  # `for p in net.parameters(): p.data = ...`
+            call = identity[1] if isinstance(identity, tuple) and identity[0] == "element" else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                effects.moved_somewhere(self, self.values.get(call.func.value, ANYTHING))
         for name, held in list(self.state.names.items()):
             if held.is_tensor and held.ids and held.ids == moved.ids:
                 self.state.names[name] = held.at(value.place, value.origin)

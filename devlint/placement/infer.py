@@ -13,6 +13,7 @@ from devlint.placement import values as v
 from devlint.placement.api import Facts
 from devlint.placement.calls import Arguments, Operand, Row, is_told_where
 from devlint.placement.classes import Classes
+from devlint.placement.effects import Effects, happened, is_as_written
 from devlint.placement.evaluate import Evaluator, Meeting, path_of
 from devlint.placement.evidence import Evidence
 from devlint.placement.flow import Flow
@@ -162,7 +163,7 @@ class Inference:
         arguments = owner.args
         positional = [*arguments.posonlyargs, *arguments.args]
         home = self.parents.get(owner)
-        bound = self._is_bound(owner)
+        bound = self.is_bound(owner)
         for position, argument in enumerate([*positional, *arguments.kwonlyargs]):
             if position == 0 and bound and isinstance(home, ast.ClassDef):
                 state.names[argument.arg] = self.classes.self_value(home, owner)
@@ -234,6 +235,8 @@ class Inference:
 
     def named(self, name: str) -> Value:
         """An imported name, or an attribute of one."""
+        if name in self.patched:
+            return Value(ids=frozenset([("global", name)]))
         canonical = self.facts.canonical(name)
         constant = self.facts.constant(canonical)
         if constant == v.NUMBER or canonical in _NUMBERS:
@@ -321,7 +324,7 @@ class Inference:
         """What the calls in this file pass for an argument of a function or method of the file."""
         if function.name in ("forward", "__call__"):
             return []  # every module has one: whose is called cannot be seen
-        method = self._is_bound(function)
+        method = self.is_bound(function)
         positional = [*function.args.posonlyargs, *function.args.args]
         position = positional.index(argument) if argument in positional else None
         found = []
@@ -356,21 +359,39 @@ class Inference:
         """What calling a function of the same file gives: what it returns, or what its annotation says of that."""
         node = arguments.node
         function = callee.node
-        if not isinstance(function, ast.FunctionDef) or function in self._generators:
+        if not isinstance(function, ast.FunctionDef) or function in self._generators or not is_as_written(function):
             return evaluator.unknown(node)
         result = v.join_all(self.run(function).returned) if function not in self._running else ANYTHING
         if result.kind == v.UNKNOWN and function.returns is not None:
             result = self.annotated(function.returns, function) or ANYTHING
         if result.kind == v.UNKNOWN:
             return evaluator.unknown(node)
-        bound = receiver if self._is_bound(function) else None
+        bound = receiver if self.is_bound(function) else None
         call = Call(function, arguments, evaluator.state, bound, lambda node: self.owner(node) is self.tree)
         return seen_from_outside(result, node, call.place)
 
-    def _is_bound(self, function: Function) -> bool:
+    @cached_property
+    def effects(self) -> Effects:
+        """What the functions of the file do to what they are given."""
+        return Effects(self)
+
+    def called(self, evaluator: Evaluator, function: object, node: ast.Call) -> None:
+        """A function of this file was called at `node` of this file."""
+        if isinstance(function, (*FUNCTIONS, ast.Lambda)):
+            happened(evaluator, self.effects, function, node, lambda name: True)
+
+    def is_bound(self, function: Function | ast.Lambda) -> bool:
         """Whether a function is a method that is passed its instance."""
+        if isinstance(function, ast.Lambda):
+            return False
         static = any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
         return isinstance(self.parents.get(function), ast.ClassDef) and not static
+
+    @cached_property
+    def patched(self) -> frozenset[str]:
+        """The names of other files that this file gives another value, as in `settings.DEVICE = "cuda"`."""
+        stored = (node for node in self.parents if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+        return frozenset(name for node in stored if (name := self.names.name_of(node)) is not None)
 
     def narrow(self, evaluator: Evaluator, test: ast.expr, truth: bool) -> None:
         """What a condition says of the names that it asks about."""

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from devlint.placement import values as v
-from devlint.placement.calls import TRANSFERS, Operand
+from devlint.placement.calls import Operand
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.evaluate import Evaluator, Meeting
 from devlint.placement.infer import FUNCTIONS, Inference
 from devlint.placement.values import Place, Value

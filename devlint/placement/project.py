@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from devlint import screen
 from devlint.placement import values as v
 from devlint.placement.api import Facts, constructor
+from devlint.placement.effects import happened, is_as_written
 from devlint.placement.values import Origin, Place, Value
 from devlint.source import SourceError, decode_source, encode_source
 from devlint.source.text import Source
@@ -297,19 +298,31 @@ class Surroundings:
 
     def result(self, name: str, arguments: Arguments, receiver: Value | None, evaluator: Evaluator) -> Value | None:
         """What calling a function of another file gives, or a method of a class there."""
+        known = self._function(name)
+        if known is None or not is_as_written(known[1]):
+            return None
+        module, function = known
+        callee = Value(kind=v.FUNCTION, node=function)
+        inference = self.project.inference(module)
+        return self._carried(module, inference.function_result(callee, arguments, receiver, evaluator))
+
+    def called(self, name: str, evaluator: Evaluator, node: ast.Call) -> None:
+        """A function of another file, or a method of a class there, was called at `node`."""
+        known = self._function(name)
+        if known is not None:
+            inference = self.project.inference(known[0])
+            happened(evaluator, inference.effects, known[1], node, lambda outer: False)
+
+    def _function(self, name: str) -> tuple[Module, ast.FunctionDef] | None:
         found = None if self.classes_only else self._find(name)
         if not isinstance(found, Definition):
             return None
-        inference = self.project.inference(found.module)
         function: ast.AST | None = found.node
         if isinstance(function, ast.ClassDef) and len(found.tail) == 1:
-            function = inference.classes.method(function, found.tail[0])
+            function = self.project.inference(found.module).classes.method(function, found.tail[0])
         elif found.tail:
             return None
-        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-            return None
-        callee = Value(kind=v.FUNCTION, node=function)
-        return self._carried(found.module, inference.function_result(callee, arguments, receiver, evaluator))
+        return (found.module, function) if isinstance(function, ast.FunctionDef) else None
 
     def attribute(self, name: str, attribute: str) -> Value | None:
         """What instances of a class of another file keep in an attribute, or the method of that name."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from devlint.placement.values import CPU, NOWHERE_KNOWN, Place, Value, join
+from devlint.placement.values import CPU, MAPPING, NOWHERE_KNOWN, SEQUENCE, Place, Value, join
 
 
 @dataclass(slots=True)
@@ -42,11 +42,29 @@ class State:
 
     def forget(self, path: str) -> None:
         self.names.pop(path, None)
+        self.forget_attributes(path)
+
+    def forget_attributes(self, path: str) -> None:
+        """Forget what is known of the attributes and items of a path."""
         if path not in self.stems:
             return
         prefix = path + "."
         for name in [name for name in self.names if name.startswith(prefix)]:
             del self.names[name]
+
+    def items_of(self, path: str) -> dict[str, Value]:
+        """What is known of the attributes and items of a path, each under its own path."""
+        prefix = path + "."
+        known = path in self.stems
+        return {name: value for name, value in self.names.items() if name.startswith(prefix)} if known else {}
+
+    def changed(self, value: Value) -> None:
+        """Forget what a container holds, by whatever names it goes."""
+        if value.kind not in (SEQUENCE, MAPPING) or not value.ids:
+            return
+        for path, held in list(self.names.items()):
+            if held.kind == value.kind and not held.ids.isdisjoint(value.ids):
+                self.bind(path, replace(held, items=None, keys=None, element=None))
 
     def place_of(self, value: Value) -> Place:
         """Where a value lives now."""

@@ -47,7 +47,8 @@ class Call:
     def place(self, place: Place) -> Place:
         """A place inside the function, as the caller names it; unknown where only the function can tell."""
         if place.key is None:
-            return place
+            # Where factories put tensors is for the caller to say: `with torch.device("cuda"): x = make()`.
+            return place if not place.is_cpu or self._state.default.is_cpu else NOWHERE_KNOWN
         tag, what = place.key if isinstance(place.key, tuple) and len(place.key) == 2 else ("", None)
         if tag == "self" and self._receiver is not None:
             return self._state.place_of(self._receiver)

@@ -207,6 +207,26 @@ def _joined_element(first: Value, second: Value) -> Value | None:
     return join(first.element, second.element) if first.element and second.element else None
 
 
+def any_of(container: Value) -> Value | None:
+    """What an item of a list or dictionary is, whichever it is; None where nothing is known of it."""
+    if container.element is None and container.keys:
+        return join_all(container.keys.values())
+    return container.element
+
+
+def with_item(container: Value, index: Value, item: Value) -> Value:
+    """A list or dictionary after `container[index] = item`."""
+    element = join(container.element, item) if container.element is not None else None
+    if container.keys is not None and isinstance(index.const, str):
+        return replace(container, keys={**container.keys, index.const: item}, element=element)
+    place = index.const
+    if container.items and isinstance(place, int) and -len(container.items) <= place < len(container.items):
+        items = list(container.items)
+        items[place] = item
+        return replace(container, items=tuple(items), element=join_all(items))
+    return replace(container, keys=None, items=None, element=None)
+
+
 def scalar_dims(*values: Value) -> int | None:
     """0 where none of these tensors has dimensions, MAYBE_NONE where it may be so, None where one surely has some or
     nothing is known."""
