@@ -24,6 +24,8 @@ TRANSFERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "npu"})
 """Methods that move a tensor (a copy) or a module (itself) to a device."""
 _ROUNDS = 4
 """Through so many functions that call each other an effect is followed."""
+_SAME = 8
+"""Of a name that more functions of the file have than these, nobody can tell which of them a call means."""
 _MOST = 64
 """Of so many effects of one function are kept."""
 _TRANSPARENT = frozenset(
@@ -53,13 +55,14 @@ class Effects:
         by_name: dict[str, list[Function]] = {}
         for function in functions:
             by_name.setdefault(getattr(function, "name", "lambda"), []).append(function)
+        meant = {name: defined for name, defined in by_name.items() if len(defined) <= _SAME}
         found = {function: frozenset(_own_effects(function)) for function in functions}
         called = {
             function: [
                 (call, callee)
                 for call in walk(function)
                 if isinstance(call, ast.Call)
-                for callee in by_name.get(last_name(call.func), ())
+                for callee in meant.get(last_name(call.func), ())
                 if callee is not function
             ]
             for function in functions

@@ -413,15 +413,13 @@ class Evaluator:
             base = self.value(target.value)
             index = self._index(target.slice)
             path = path_of(target.value)
-            held = self.state.names.get(path) if path is not None else None
-            known = path is not None and isinstance(index.const, str | int)
-            before = self.state.items_of(path) if path is not None and known else {}
-            self.state.changed(base)
-            if path is not None and known:
+            if path is None or not isinstance(index.const, str | int):
+                self.state.changed(base)
+            else:
+                self.state.changed(base, keep=path)
+                held = self.state.names.get(path)
                 if held is not None and held.kind in (v.SEQUENCE, v.MAPPING):
                     self.state.names[path] = v.with_item(held, index, value)
-                for other, known_item in before.items():
-                    self.state.put(other, known_item)
                 self.state.bind(f"{path}.[{index.const!r}]", value)
 
     def _data_moved(self, target: ast.expr, value: Value) -> None:

@@ -52,18 +52,12 @@ class State:
         for name in [name for name in self.names if name.startswith(prefix)]:
             del self.names[name]
 
-    def items_of(self, path: str) -> dict[str, Value]:
-        """What is known of the attributes and items of a path, each under its own path."""
-        prefix = path + "."
-        known = path in self.stems
-        return {name: value for name, value in self.names.items() if name.startswith(prefix)} if known else {}
-
-    def changed(self, value: Value) -> None:
-        """Forget what a container holds, by whatever names it goes."""
+    def changed(self, value: Value, keep: str = "") -> None:
+        """Forget what a container holds, by whatever names it goes; but for the name `keep`, by which more is known."""
         if value.kind not in (SEQUENCE, MAPPING) or not value.ids:
             return
         for path, held in list(self.names.items()):
-            if held.kind == value.kind and not held.ids.isdisjoint(value.ids):
+            if path != keep and held.kind == value.kind and not held.ids.isdisjoint(value.ids):
                 self.bind(path, replace(held, items=None, keys=None, element=None))
 
     def place_of(self, value: Value) -> Place:

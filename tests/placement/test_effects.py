@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from placement.believing import run, written
+from placement.believing import infer, run, written
 from placement.test_project import follow
 
 HEAD = """
@@ -194,3 +194,12 @@ def test_parameters_with_data_elsewhere() -> None:
     text = "from torch import nn\nx = nn.Linear(3, 3)\nfor p in x.parameters():\n    p.data = p.data.cuda()\n"
     outcome = run(text)
     assert written(outcome.state.place_of(outcome.state.names["x"])) == "unknown"
+
+
+def test_a_name_of_many_functions_is_not_followed() -> None:
+    several = "".join(f"class A{i}:\n    def go(self, net):\n        net.cpu()\n\n" for i in range(9))
+    text = f"from torch import nn\n\n\n{several}\ndef start(a, net):\n    a.go(net)\n\n\nx = nn.Linear(3, 3).cuda()\n"
+    inference = infer(text)
+    start = inference.tree.body[-2]
+    first = inference.tree.body[1].body[0]
+    assert (inference.effects.of(start), inference.effects.of(first)) == (frozenset(), frozenset([("net", "")]))
