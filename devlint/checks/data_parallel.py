@@ -20,8 +20,6 @@ _WRAPPER = "torch.nn.DataParallel"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CHECKS = frozenset({"isinstance", "issubclass", "type", "hasattr"})
 _SHARDED = frozenset({"DDP", "FSDP", "FullyShardedDataParallel", "fully_shard", "init_process_group", "deepspeed"})
-_LAUNCHERS = frozenset({"accelerate", "deepspeed", "horovod", "torch_xla"})
-"""Libraries that start one process per device; a file that uses one has its other branch there."""
 _RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "local_rank", "--local_rank", "--local-rank"})
 _STEPPERS = ("opt", "optim", "optimizer", "scaler")
 _LOADING = frozenset({"load_state_dict", "module", "to", "cuda", "eval", "state_dict"})
@@ -71,13 +69,14 @@ class DataParallel(Rule):
     @cached_property
     def _has_other_branch(self) -> bool:
         """Whether the file can run one process per device already, by torch or by a library."""
+        launchers = self.context.inference.facts.packages["launches_processes"]
         stack: list[ast.AST] = [self.context.tree]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CHECKS:
                 continue
             if isinstance(node, ast.Import | ast.ImportFrom):
-                if any(_is_launcher(name) for name in _imported(node)):
+                if any(_is_launcher(name, launchers) for name in _imported(node)):
                     return True
             elif isinstance(node, ast.Constant):
                 if isinstance(node.value, str) and (
@@ -276,8 +275,8 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.name for alias in node.names]
 
 
-def _is_launcher(module: str) -> bool:
-    return module.split(".")[0] in _LAUNCHERS or module.startswith("torch.distributed")
+def _is_launcher(module: str, launchers: frozenset[str]) -> bool:
+    return module.split(".")[0] in launchers or module.startswith("torch.distributed")
 
 
 def _identifiers(node: ast.AST) -> list[str]:

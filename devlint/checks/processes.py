@@ -11,12 +11,6 @@ from devlint.syntax.trees import last_name, walk
 
 INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
-_MANAGED_TEXT = """
-    lightning pytorch_lightning lightning_fabric accelerate deepspeed horovod colossalai fairscale ignite catalyst
-    mmengine mmcv ray composer torch_xla oslo megatron fairseq allennlp nemo bagua byteps
-"""
-_MANAGED = frozenset(_MANAGED_TEXT.split())
-"""Libraries that start or set up the processes, place the model and share out the data themselves."""
 _TRAINERS = ("transformers.Trainer", "transformers.TrainingArguments", "transformers.Seq2SeqTrainer")
 
 
@@ -71,7 +65,8 @@ def is_managed(context: Context) -> bool:
     """Whether the file works with a library that sets up the processes of a distributed run itself."""
     inference = context.inference
     imported = {name for scope in context.names.scope_of.values() for names in scope.imports.values() for name in names}
-    return not inference.packages.isdisjoint(_MANAGED) or not imported.isdisjoint(_TRAINERS)
+    managed = inference.facts.packages["manages_processes"]
+    return not inference.packages.isdisjoint(managed) or not imported.isdisjoint(_TRAINERS)
 
 
 def process_groups(context: Context) -> list[ProcessGroup]:
