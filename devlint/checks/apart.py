@@ -54,7 +54,9 @@ def _root(value: Value) -> object:
 @cache
 def factories() -> frozenset[str]:
     """The last names of all that makes a tensor without being given one, as far as the facts that ship know."""
-    return _makers(facts().calls)
+    return _makers(facts().calls) - {
+        "range"
+    }  # a file that calls Python's own is no reason to look; torch's is deprecated
 
 
 def _makers(calls: Mapping[str, Row]) -> frozenset[str]:
@@ -65,6 +67,25 @@ def _makers(calls: Mapping[str, Row]) -> frozenset[str]:
     )
 
 
+def factory_calls(context: Context) -> list[ast.Call]:
+    """The calls of the file that may make a tensor without being given one, wherever they put it."""
+    known, calls = context.inference.facts.calls, context.seen.calls
+    makers = factories() if known is facts().calls else _makers(known)  # a user has said of more
+    makers |= _renamed(context, makers)
+    return [call for name in makers & calls.keys() for call in calls[name] if not _is_numpys(context, call)]
+
+
+def _made_calls(context: Context) -> list[ast.Call]:
+    """The calls of the file that put something on the CPU, or may do so."""
+    inference, calls = context.inference, context.seen.calls
+    made = [call for call in factory_calls(context) if not _says_where(call)]
+    every = (call for found in calls.values() for call in found)
+    made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
+    # `x.cpu().numpy()` leaves nothing on the CPU that could meet a tensor.
+    made += [call for call in calls.get("cpu", ()) if not isinstance(inference.parents.get(call), ast.Attribute)]
+    return made
+
+
 def _owners(context: Context) -> list[ast.AST]:
     """The functions in which values can come apart; only these are followed.
 
@@ -72,15 +93,7 @@ def _owners(context: Context) -> list[ast.AST]:
     left behind, or a device is written out.
     """
     inference, calls = context.inference, context.seen.calls
-    known = inference.facts.calls
-    makers = factories() if known is facts().calls else _makers(known)  # a user has said of more
-    makers |= _renamed(context, makers)
-    made = [call for name in makers & calls.keys() for call in calls[name] if not _says_where(call)]
-    every = (call for found in calls.values() for call in found)
-    made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
-    # `x.cpu().numpy()` leaves nothing on the CPU that could meet a tensor.
-    made += [call for call in calls.get("cpu", ()) if not isinstance(inference.parents.get(call), ast.Attribute)]
-    owners = {inference.owner(call) for call in made}
+    owners = {inference.owner(call) for call in _made_calls(context)}
     moves = [call for name in TRANSFERS & calls.keys() for call in calls[name]]
     moving = {inference.owner(call) for call in moves} - owners
     owners |= {inference.owner(call) for call in moves if any(isinstance(a, ast.Constant) for a in call.args)}
@@ -99,6 +112,11 @@ def _renamed(context: Context, names: frozenset[str]) -> frozenset[str]:
         for alias, found in scope.imports.items()
         if any(name.rpartition(".")[2] in names for name in found)
     )
+
+
+def _is_numpys(context: Context, call: ast.Call) -> bool:
+    """`np.zeros(3)`, which makes an array."""
+    return isinstance(call.func, ast.Attribute) and context.names.qualified(call.func.value) == {"numpy"}
 
 
 def _says_where(call: ast.Call) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.checks import rewrite
+from devlint.checks.apart import factory_calls
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
@@ -70,7 +71,7 @@ class PlainTensorAttribute(Rule):
         context = self.context
         every_store = stores(context, class_).items()
         found = {name: every for name, every in every_store if any(_may_be_made(context, one) for one in every)}
-        if not found:
+        if not found or not self._may_make(class_, found):
             return
         names = registered(context, class_)
         if names is None:
@@ -83,6 +84,18 @@ class PlainTensorAttribute(Rule):
             kept = self._plain(class_, every, failed) if failed is not None else self._cached(class_, every)
             if kept is not None and not set_elsewhere(context, class_, name):
                 yield kept
+
+    def _may_make(self, class_: ast.ClassDef, found: dict[str, list[Store]]) -> bool:
+        """Whether the class makes a tensor or moves one to the CPU, or a function does so that it may call."""
+        context, inference = self.context, self.context.inference
+        for call in [*factory_calls(context), *context.seen.calls.get("cpu", ())]:
+            around = inference.parents.get(inference.owner(call))
+            if class_.lineno <= call.lineno <= (class_.end_lineno or 0) or not isinstance(around, ast.ClassDef):
+                return True
+        beyond = inference.facts.beyond
+        values = (store.value for every in found.values() for store in every if isinstance(store.value, ast.Call))
+        names = (context.names.name_of(value.func) for value in values)
+        return beyond is not None and any(beyond.is_function(name) for name in names if name is not None)
 
     def _failing(self, class_: ast.ClassDef, found: dict[str, list[Store]]) -> dict[str, Mismatch]:
         """The attributes that meet, in a method that runs after construction, what is where the module's input is."""

@@ -324,6 +324,11 @@ class Surroundings:
             return None
         return (found.module, function) if isinstance(function, ast.FunctionDef) else None
 
+    def is_function(self, name: str) -> bool:
+        """Whether a name is that of a function of another file."""
+        found = self._find(name)
+        return isinstance(found, Definition) and isinstance(found.node, _FUNCTIONS)
+
     def attribute(self, name: str, attribute: str) -> Value | None:
         """What instances of a class of another file keep in an attribute, or the method of that name."""
         values: list[Value] = []
