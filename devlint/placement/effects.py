@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -51,22 +51,23 @@ class Effects:
 
     @cached_property
     def _all(self) -> dict[Function, frozenset[Effect]]:
-        functions = [node for node in walk(self._inference.tree) if isinstance(node, _FUNCTIONS)]
+        functions = [node for node in self._inference.names.scope_of if isinstance(node, _FUNCTIONS)]
         by_name: dict[str, list[Function]] = {}
         for function in functions:
             by_name.setdefault(getattr(function, "name", "lambda"), []).append(function)
         meant = {name: defined for name, defined in by_name.items() if len(defined) <= _SAME}
-        found = {function: frozenset(_own_effects(function)) for function in functions}
-        called = {
-            function: [
+        found: dict[Function, frozenset[Effect]] = {}
+        called: dict[Function, list[tuple[ast.Call, Function]]] = {}
+        for function in functions:
+            nodes = list(walk(function))
+            found[function] = frozenset(_own_effects(nodes))
+            called[function] = [
                 (call, callee)
-                for call in walk(function)
+                for call in nodes
                 if isinstance(call, ast.Call)
                 for callee in meant.get(last_name(call.func), ())
                 if callee is not function
             ]
-            for function in functions
-        }
         for _ in range(_ROUNDS):
             grown = {}
             for function, calls in called.items():
@@ -118,31 +119,32 @@ def _path(node: ast.AST) -> Effect:
     return (node.id, first) if isinstance(node, ast.Name) else ("", "")
 
 
-def _own_effects(function: ast.AST) -> Iterator[Effect]:
-    """What the body itself moves or sets, by whatever names it goes there."""
-    others = _other_names(function)
-    for node in walk(function):
-        target: ast.AST | None = None
-        if isinstance(node, ast.Attribute) and (node.attr in TRANSFERS or not isinstance(node.ctx, ast.Load)):
-            # What is set is an attribute; what is moved, or has new data, is the thing itself.
-            target = node.value if node.attr in TRANSFERS or node.attr == "data" else node
+def _own_effects(nodes: Sequence[ast.AST]) -> Iterator[Effect]:
+    """What a function with these nodes itself moves or sets, by whatever names it goes there."""
+    own: set[Effect] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            if node.attr in TRANSFERS or not isinstance(node.ctx, ast.Load):
+                # What is set is an attribute; what is moved, or has new data, is the thing itself.
+                own.add(_path(node.value if node.attr in TRANSFERS or node.attr == "data" else node))
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            target = node.value
-        root, first = _path(target) if target is not None else ("", "")
-        if root:
-            yield root, first
-            yield from ((other, attribute or first) for other, attribute in others.get(root, ()))
+            own.add(_path(node.value))
+    own.discard(("", ""))
+    others = _other_names(nodes) if own else {}
+    for root, first in own:
+        yield root, first
+        yield from ((other, attribute or first) for other, attribute in others.get(root, ()))
 
 
-def _other_names(function: ast.AST) -> dict[str, set[Effect]]:
+def _other_names(nodes: Sequence[ast.AST]) -> dict[str, set[Effect]]:
     """What else a name may stand for: `for net in nets`, `net = self.net`."""
     found: dict[str, set[Effect]] = {}
-    for node in walk(function):
+    for node in nodes:
         targets: list[ast.expr] = []
         source: ast.expr | None = None
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             targets, source = [node.target], node.iter
-        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call | ast.Constant):
             targets, source = node.targets, node.value
         if source is None:
             continue
