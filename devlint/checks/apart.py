@@ -175,7 +175,7 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     if mismatch.sibling:
         return INPUT
     call = host.origin.node if host.origin is not None else None
-    if not isinstance(call, ast.Call) or is_guarded(context, call):
+    if not isinstance(call, ast.Call) or is_guarded(context, call) or _is_pinned(call):
         return ""
     if mismatch.meeting.row.get("scalar_ok", True) and may_be_scalar(context, host, call, [mismatch.host[0]]):
         return ""
@@ -190,7 +190,8 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     if not here:
         return ""
     if _is_moved_module(device):
-        return INPUT
+        # `x.cpu()` before a module that is given: whoever gives it knows that it runs on the host.
+        return "" if _is_given(device) and last_name(call.func) == "cpu" else INPUT
     if device.is_module and mismatch.meeting.node in context.inference.run(owner).feedings:
         return ""  # a child whose forward is not known may move its input itself
     name = context.name_of(call.func)
@@ -202,6 +203,11 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     return (
         MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
     )
+
+
+def _is_pinned(call: ast.Call) -> bool:
+    """Whether the caller decides if the tensor is in pinned memory, which is on the host: it is meant to be there."""
+    return any(keyword.arg == "pin_memory" and not isinstance(keyword.value, ast.Constant) for keyword in call.keywords)
 
 
 def _is_given(value: Value) -> bool:

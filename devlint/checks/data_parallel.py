@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import PurePath
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
@@ -90,6 +91,9 @@ class DataParallel(Rule):
 
     def _is_deliberate(self, call: ast.Call) -> bool:
         """Wrapped to match `module.` keys, put back after unwrapping, a part of a library's own module, a test."""
+        *folders, file = PurePath(self.context.source.path).parts[-3:]
+        if not {"test", "tests"}.isdisjoint(folders) or file.startswith("test_"):
+            return True
         child: ast.AST = call
         for above in self.context.ancestors(call):
             if (
@@ -157,9 +161,16 @@ class DataParallel(Rule):
             return False
         if any(self._is_training(node) for scope in scopes for node in _all(scope)):
             return True
-        if class_ is not None and any(self._is_training(node) for node in _all(class_)):
+        if class_ is not None and any(self._is_training(node) and self._is_reached(node) for node in _all(class_)):
             return True
         return any(self._function_trains(function) for function in self._beside(owner))
+
+    def _is_reached(self, node: ast.AST) -> bool:
+        """Whether an optimizer that a method of the class makes is used: one that nothing asks for trains nothing."""
+        if not isinstance(node, ast.Call) or self.context.inference.facts.cls(self.name_of(node.func) or "") is None:
+            return True
+        name = getattr(self.context.inference.owner(node), "name", "")
+        return name in self.context.seen.calls or name == "configure_optimizers"
 
     def _only_evaluated(self, call: ast.Call, names: set[str], around: list[ast.AST]) -> bool:
         """Set to evaluation, and neither set to training nor given to an optimizer."""

@@ -50,6 +50,8 @@ _HOST_CLASSES = re.compile(
     r"Dataset|DataModule|DataLoader|Sampler|Collat|Transform|Vocab|Tokenizer|Scheduler|Annealer|Lexicon|Dictionary"
 )
 _TEST_FILE = re.compile(r"(?:^|[\\/])(?:test_[^\\/]*|[^\\/]*_test|conftest)\.pyi?$")
+_HOST_PUBLISHERS = ("https://download.pytorch.org/", "https://s3.amazonaws.com/pytorch/models/")
+"""Where torchvision's weights are: CPU tensors, since torchvision loads them without `map_location` on any machine."""
 _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 
@@ -111,7 +113,24 @@ def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
         return True
     if not feeds and _is_own_data(context, load):
         return True
-    return is_round_trip(context, load) or _is_guarded(context, load.call)
+    return is_round_trip(context, load) or _is_guarded(context, load.call) or _is_published_on_host(context, load)
+
+
+def _is_published_on_host(context: Context, load: Load) -> bool:
+    """Whether all addresses that the source may be are of publishers whose tensors are CPU tensors."""
+    sources = [load.source] if load.source is not None else []
+    if isinstance(load.source, ast.Subscript):
+        sources = [load.source.value]
+    addresses: list[ast.expr] = []
+    for source in sources:
+        for found in definitions(context, source) if isinstance(source, ast.Name) else [source]:
+            addresses += found.values if isinstance(found, ast.Dict) else [found]
+    return bool(addresses) and all(
+        isinstance(address, ast.Constant)
+        and isinstance(address.value, str)
+        and address.value.startswith(_HOST_PUBLISHERS)
+        for address in addresses
+    )
 
 
 def _in_test(context: Context, call: ast.Call) -> bool:

@@ -131,7 +131,9 @@ class PlainTensorAttribute(Rule):
 
     def _plain(self, class_: ast.ClassDef, every: list[Store], mismatch: Mismatch) -> _Kept | None:
         first = next((store for store in every if self._is_host_tensor(store)), None)
-        if first is None:
+        if first is None or any(_moves_itself(store) for store in every):
+            return None
+        if len(every) > 1 and _is_empty(first.value):
             return None
         reads = _reads(class_, first.target.attr)
         if may_be_scalar(self.context, mismatch.host[1], first.value or first.target, reads):
@@ -367,6 +369,25 @@ def _moves_at_use(class_: ast.ClassDef, name: str) -> bool:
         and isinstance(node.value, ast.Attribute | ast.Subscript)
         and any(isinstance(part, ast.Attribute) and part.attr == name for part in walk(node.value))
         for node in walk(class_)
+    )
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    """`torch.tensor([])`, `torch.Tensor()`: what holds the place of a tensor until there is one."""
+    if not isinstance(value, ast.Call) or len(value.args) > 1 or value.keywords:
+        return False
+    return all(isinstance(argument, ast.List | ast.Tuple) and not argument.elts for argument in value.args)
+
+
+def _moves_itself(store: Store) -> bool:
+    """`self.scale = self.scale.type_as(x)` after construction: the class moves its attribute by hand."""
+    call = store.value
+    return (
+        store.method.name != "__init__"
+        and isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("to", "cuda", "type_as")
+        and path_of(call.func.value) == path_of(store.target)
     )
 
 

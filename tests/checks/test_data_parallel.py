@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from checks.helpers import check, findings
 
+from devlint.config import Config
+from devlint.engine import check_text
+from devlint.source import Source
+
 TRAINED = """\
 import torch
 from torch import nn
@@ -198,3 +202,33 @@ SILENT = {
 @pytest.mark.parametrize("name", SILENT)
 def test_what_is_right_stays_silent(name: str) -> None:
     assert check(f"import torch\nfrom torch import nn\n{SILENT[name]}\n", "DEV501") == []
+
+
+CLASS = """\
+import torch
+from torch import nn
+
+
+class Experiment:
+    def build(self):
+        return nn.DataParallel(self.make())
+
+    def optimizer(self):
+        return torch.optim.Adam(self.model.parameters())
+
+    def run(self):
+        {run}
+"""
+
+
+def test_an_optimizer_that_nothing_asks_for_trains_nothing() -> None:
+    assert check(CLASS.format(run="return self.model(1)"), "DEV501") == []
+    assert check(CLASS.format(run="return self.optimizer()"), "DEV501") == [(7, "DEV501")]
+
+
+@pytest.mark.parametrize("path", ["project/tests/train.py", "project/test/train.py", "project/test_train.py"])
+def test_tests_of_models_train_nothing_that_lasts(path: str) -> None:
+    text = TRAINED.format(wrap=WRAPS[0])
+    config = Config(select=("DEV501",))
+    assert not check_text(Source(path, text), config).findings
+    assert check_text(Source("project/train.py", text), config).findings

@@ -314,3 +314,14 @@ def test_the_work_of_many_findings_grows_with_their_number() -> None:
         return calls_of(lambda: check(text, "DEV201"))
 
     assert work(200) < 1.5 * 4 * work(50)
+
+
+def test_what_may_be_pinned_is_meant_to_be_on_the_host() -> None:
+    made = "result = torch.empty(3, pin_memory={})\nreturn torch.index_select(x, 0, d, out=result)"
+    assert check(function(made.format("flag")), "DEV201") == []
+    assert check(function(made.format("False")), "DEV201") != []
+
+
+def test_sparse_tensors_are_where_their_values_are() -> None:
+    lines = "s = torch.sparse.FloatTensor({}, torch.Size([2, 2]))\nreturn torch.sparse.mm(s, x)"
+    assert check(function(lines.format("x.nonzero().t(), x[0]")), "DEV201", "DEV601") == []

@@ -228,3 +228,12 @@ def torch_pair():
     import torch
 
     return torch.nn.Linear(3, 3), (torch.ones(2, 3), torch.tensor([0, 1]))
+
+
+def test_a_module_that_is_given_may_run_on_the_host() -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Estimator:\n    def __init__(self, resize: nn.Module):\n"
+        "        self.resize = resize\n\n    def run(self, images: torch.Tensor):\n"
+        "        inputs = {}\n        return self.resize(inputs)\n"
+    )
+    assert check(text.format("images.float().cpu()"), "DEV103") == []

@@ -417,3 +417,16 @@ def test_keyword_beside_stars_is_never_added() -> None:
     """Another tool wrote `torch.load(path, map_location=..., **kw)`, which raises TypeError: multiple values."""
     text = HEAD + NET + "net.load_state_dict(torch.load(p, **kw))\n"
     assert fixed(text, CODE, unsafe=True) == text
+
+
+URLS = "from torch.utils import model_zoo\nurls = {{'a': '{}a.pth', 'b': '{}b.pth'}}\nurl = '{}c.pth'\n"
+
+
+@pytest.mark.parametrize("source", ["urls['a']", "urls[name]", "url"])
+def test_weights_that_are_published_as_cpu_tensors(source: str) -> None:
+    body = f"net.load_state_dict(model_zoo.load_url({source}))\n"
+    for host in ("https://download.pytorch.org/models/", "https://s3.amazonaws.com/pytorch/models/"):
+        assert rows(NET + body, HEAD + URLS.format(host, host, host)) == []
+    elsewhere = "https://example.org/"
+    assert rows(NET + body, HEAD + URLS.format(elsewhere, elsewhere, elsewhere)) == [2]
+    assert rows(NET + body, HEAD + URLS.format(elsewhere, "https://download.pytorch.org/", elsewhere)) == [2]

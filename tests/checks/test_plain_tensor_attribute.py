@@ -405,3 +405,19 @@ def test_the_message_names_the_line_where_it_fails() -> None:
     (found,) = findings(module(WINDOW, "return h * self.window"), "DEV202")
     assert "line 14" in found.message and "`h`" in found.message
     assert "Expected all tensors to be on the same device" in found.message
+
+
+@pytest.mark.parametrize("move", ["type_as(x)", "to(x.device)", "cuda()"])
+def test_an_attribute_that_the_class_moves_by_hand(move: str) -> None:
+    text = module("self.mean = torch.ones(size)", f"self.mean = self.mean.{move}\nreturn self.inner(h)")
+    text += "\n    def inner(self, x):\n        return self.layer(x) - self.mean\n"
+    assert check(text, "DEV202") == []
+    assert check(text.replace(f"self.mean = self.mean.{move}", "pass"), "DEV202") != []
+
+
+@pytest.mark.parametrize("empty", ["torch.tensor([])", "torch.Tensor()"])
+def test_an_empty_tensor_that_holds_the_place_of_another(empty: str) -> None:
+    text = module(f"self.seen = {empty}", "self.keep(x)\nreturn torch.cat([self.seen, h])")
+    text += "\n    def keep(self, x):\n        self.seen = x\n"
+    assert check(text, "DEV202") == []
+    assert check(text.replace(empty, "torch.ones(3)"), "DEV202") != []

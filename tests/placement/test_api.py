@@ -944,6 +944,8 @@ def test_sparse_factories_follow_their_values() -> None:
     crow = torch.tensor([0, 1, 2], device="meta")
     assert torch.sparse_csr_tensor(crow, torch.tensor([0, 1], device="meta"), values, (2, 2)).device.type == "meta"
     assert FACTS.call("torch.sparse_csr_tensor")["at"] == {"values": 2}  # type: ignore[index]
+    assert torch.sparse.FloatTensor(indices, values, torch.Size([2, 2])).device.type == "meta"
+    assert FACTS.call("torch.sparse.FloatTensor")["at"] == {"values": 1}  # type: ignore[index]
 
 
 @same_version
