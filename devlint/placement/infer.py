@@ -82,18 +82,15 @@ class Inference:
         parents: dict[ast.AST, ast.AST] = {}
         owners: dict[ast.AST, ast.AST] = {}
         stack: list[tuple[ast.AST, ast.AST]] = [(self.tree, self.tree)]
+        push, pop = stack.append, stack.pop
         while stack:
-            node, owner = stack.pop()
-            below = children(node)
-            if not below:
-                continue
-            parents.update(dict.fromkeys(below, node))
-            if isinstance(node, FUNCTIONS):
-                inside = set(node.body)
-                stack += [(child, node if child in inside else owner) for child in below]
-            else:
-                stack += [(child, owner) for child in below]
-            owners.update(stack[-len(below) :])
+            node, owner = pop()
+            inside = set(node.body) if isinstance(node, FUNCTIONS) else ()
+            for child in children(node):
+                around = node if child in inside else owner
+                parents[child] = node
+                owners[child] = around
+                push((child, around))
         return parents, owners
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
