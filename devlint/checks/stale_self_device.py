@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
@@ -63,12 +64,22 @@ class StaleSelfDevice(Rule):
             if all(store.method.name == "__init__" and isinstance(store.statement, ast.Assign) for store in every)
             and not inference.classes.defines(class_, name)
         }
-        for method in methods(class_):
+        stored &= self._named
+        for method in methods(class_) if stored else ():
             if method.name == "__init__" or isinstance(inference.parents.get(method), ast.FunctionDef):
                 continue
             for call, device in _told(method, stored):
                 if not is_guarded(self.context, call) and not set_elsewhere(self.context, class_, device.attr):
                     yield from self._meeting(method, call, device)
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """The attributes that calls of the file take as a device."""
+        calls = self.context.seen.calls
+        every = (keyword for found in calls.values() for call in found for keyword in call.keywords)
+        given = [keyword.value for keyword in every if keyword.arg == "device"]
+        given += [call.args[0] for call in calls.get("to", ()) if call.args]
+        return {device.attr for device in given if isinstance(device, ast.Attribute)}
 
     def _meeting(self, method: Method, call: ast.Call, device: ast.Attribute) -> Iterator[_Stale]:
         """The first operation in which what the factory makes meets the method's input."""
