@@ -487,3 +487,113 @@ def test_one_function_for_training_and_evaluation_divides_and_reduces_both() -> 
 
 def test_shuffled_training_by_such_a_function_is_left_to_the_reader() -> None:
     assert "called in several places" in reason(SHARED.replace("train_data, 16", "train_data, 16, True"))
+
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+        self.extra = {layer}
+
+    def forward(self, x):
+        {forward}
+
+
+def main():
+"""
+
+
+def with_net(forward: str, layer: str = "nn.Linear(4, 1)") -> str:
+    text = changed("model = nn.Linear(4, 1)", "model = Net()")
+    return text.replace("def main():\n", NET.format(layer=layer, forward=forward))
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return self.body(x)",
+        "return self.body(x) + self.extra(x) if x.sum() > 0 else self.body(x)",
+        "if x.sum() > 0:\n            return self.extra(x)\n        return self.body(x)",
+        "with torch.no_grad():\n            z = self.extra(x)\n        return self.body(x) + z",
+        "return self.body(x) + self.extra(x).detach()",
+    ],
+)
+def test_a_layer_that_may_have_no_gradient_is_left_to_the_reader(forward: str) -> None:
+    assert "is not used in every `forward`" in reason(with_net(forward))
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return self.body(x) + self.extra(x)",
+        "if self.extra is not None:\n            x = x + self.extra(x)\n        return self.body(x)",
+        "if x.sum() > 0:\n            x = self.extra(x)\n        else:\n            x = self.extra(-x)\n"
+        "        return self.body(x)",
+        "return self.more(x)\n\n    def more(self, x):\n        return self.body(x) + self.extra(x)",
+    ],
+)
+def test_layers_that_every_forward_uses(forward: str) -> None:
+    migrated(with_net(forward))
+
+
+def test_a_layer_without_parameters_may_be_left_unused() -> None:
+    migrated(with_net("return self.body(x)", "nn.ReLU()"))
+
+
+SEED = "    torch.manual_seed(0)\n"
+SPLIT = "    data, _ = torch.utils.data.random_split(data, [48, 16])\n" + LOADER
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "",
+        "    if torch.cuda.is_available():\n        torch.manual_seed(0)\n",
+        "    torch.manual_seed(hash(object()))\n",
+    ],
+)
+def test_data_drawn_without_a_sure_seed_are_left_to_the_reader(seed: str) -> None:
+    assert "without a seed" in reason(changed(SEED, seed).replace(LOADER, SPLIT))
+
+
+def test_a_seed_set_later_by_a_function_is_none() -> None:
+    text = changed(SEED, "").replace("model = nn.Linear(4, 1)", "model = make()")
+    assert "without a seed" in reason(
+        text.replace("def main", f"def make():\n{SEED}    return nn.Linear(4, 1)\n\n\ndef main")
+    )
+
+
+def test_a_generator_without_a_seed_is_left_to_the_reader() -> None:
+    order = "    order = np.random.default_rng().permutation(64)\n"
+    assert "has no seed" in reason("import numpy as np\n" + changed(LOADER, order + LOADER))
+
+
+def test_a_split_with_a_seed_or_a_generator_migrates() -> None:
+    migrated(changed(LOADER, SPLIT))
+    draw = "    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n"
+    own = SPLIT.replace("[48, 16]", "[48, 16], generator=torch.Generator().manual_seed(1)")
+    made = "    data = TensorDataset(torch.ones(64, 4), torch.ones(64, 1))\n"
+    migrated(changed(SEED, "").replace(draw, made).replace(LOADER, own))
+
+
+def test_a_file_saved_before_training_is_waited_for() -> None:
+    save = '    torch.save(model.state_dict(), "start.pt")\n'
+    load = '    if True:\n        model.load_state_dict(torch.load("start.pt"))\n'
+    new = migrated(changed(WRAP, save + load + WRAP))
+    wait = "    dist.barrier()  # until the first process has written the file\n    if True:\n"
+    assert f"    if RANK == 0:\n    {save}{wait}" in new
+
+
+def test_other_files_written_and_read_are_left_to_the_reader() -> None:
+    lines = '    np.save("scale.npy", np.ones(3))\n    np.load("scale.npy")\n'
+    assert "reads what line" in reason("import numpy as np\n" + changed(LOADER, lines + LOADER))
+
+
+@pytest.mark.parametrize("saved", ["model", '{"model": model, "epoch": 2}'])
+def test_the_whole_wrapper_saved_is_left_to_the_reader(saved: str) -> None:
+    assert "saves the whole wrapper" in reason(changed("model.state_dict()", saved))
+
+
+def test_the_model_within_saved_migrates() -> None:
+    assert 'torch.save(model.module, "model.pt")' in migrated(changed("model.state_dict()", "model.module"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.checks.context import Context
-from devlint.checks.ddp import checkpoints, devices, downloads, randomness, setup, unseen
+from devlint.checks.ddp import checkpoints, devices, downloads, randomness, setup, unseen, unused
 from devlint.checks.ddp.flows import Flows
 from devlint.checks.ddp.loaders import Loaders
 from devlint.checks.ddp.losses import Losses
@@ -37,6 +37,8 @@ def _migrate(script: Script) -> Fix:
     losses = Losses(script, flows, wraps)
     _check_loss(script, losses)
     randomness.check(script, loaders.training)
+    unused.check(script, wraps)
+    checkpoints.check(script, wraps)
     wraps.migrate()
     devices.migrate(script, wraps)
     output = Output(script, flows, wraps)

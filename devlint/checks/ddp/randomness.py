@@ -9,9 +9,20 @@ from devlint.checks.ddp.output import is_foreign
 from devlint.checks.ddp.script import ByHand, Script, argument
 from devlint.placement import values as v
 from devlint.placement.infer import FUNCTIONS
-from devlint.syntax.trees import last_name
+from devlint.syntax.trees import is_none, last_name, walk
 
-_DRAWS = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson")
+_DRAWS = (
+    "rand",
+    "randn",
+    "randint",
+    "randperm",
+    "normal",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "rand_like",
+    "randn_like",
+)
 _TORCH = frozenset(f"torch.{name}" for name in _DRAWS)
 _SPLIT = "torch.utils.data.random_split"
 _SEEDS = {
@@ -22,10 +33,14 @@ _SEEDS = {
 _ANY_SEED = ("seed_everything", "set_seed", "setup_seed", "seed_all", "set_random_seed")
 _FIXED = frozenset({"seed", "default_rng", "RandomState", "Generator", "get_state", "set_state", "Random"})
 
+_FRESH = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
+
 
 def check(script: Script, loop: Loop) -> None:
     """Raises ByHand for data that would be other in each process."""
     for call in script.calls:
+        if script.name(call.func) in _FRESH and _is_unseeded(call):
+            raise ByHand(f"the generator of line {call.lineno} has no seed: each process would draw other data")
         source = _source(script, call)
         if source is None or _is_of_one_sample(script, call):
             continue
@@ -35,10 +50,16 @@ def check(script: Script, loop: Loop) -> None:
             raise ByHand(f"line {call.lineno} draws random numbers without a seed: each process would have other data")
 
 
+def _is_unseeded(call: ast.Call) -> bool:
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return not given or is_none(given[0])
+
+
 def _source(script: Script, call: ast.Call) -> str | None:
     """Which generator a call draws from; None where it draws nothing, or has one of its own."""
     name = script.name(call.func)
-    if argument(call, "generator") is not None or argument(call, "random_state") is not None:
+    own = [given for key in ("generator", "random_state") if (given := argument(call, key)) is not None]
+    if own and not is_none(own[0]):
         return None
     if name in _TORCH or name == _SPLIT:
         return "torch"
@@ -53,16 +74,44 @@ def _source(script: Script, call: ast.Call) -> str | None:
     return None
 
 
-def _is_seeded(script: Script, call: ast.Call, source: str) -> bool:
-    """Whether a seed is set, and not only after the call in the same function."""
-    for seed in script.calls:
-        named = script.name(seed.func) in _SEEDS[source]
-        function = script.called(seed)
-        if not named and not (function is None and last_name(seed.func) in _ANY_SEED):
-            continue
-        if seed.lineno < call.lineno or script.owner(seed) is not script.owner(call):
+def _is_seeded(script: Script, place: ast.AST, source: str, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a seed is surely set before place: in its function, at the top of the file, or before all calls of it."""
+    owner = script.owner(place)
+    line = getattr(place, "lineno", 0)
+    for call in script.own_nodes(owner):
+        earlier = isinstance(call, ast.Call) and call.lineno < line and _is_certain(script, call, place)
+        if earlier and isinstance(call, ast.Call) and _seeds(script, call, source):
             return True
-    return False
+    if not isinstance(owner, FUNCTIONS) or owner in seen:
+        return False
+    callers = script.callers(owner)
+    if callers:
+        return all(_is_seeded(script, caller, source, seen | {owner}) for caller in callers)
+    top = [n for n in script.own_nodes(script.tree) if isinstance(n, ast.Call) and _is_certain(script, n, owner)]
+    return any(_seeds(script, call, source) for call in top)
+
+
+def _seeds(script: Script, call: ast.Call, source: str, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a call sets a seed that is the same in each process, by itself or in a function of this file."""
+    if script.name(call.func) in _SEEDS[source]:
+        drawn = [n for value in call.args for n in walk(value) if isinstance(n, ast.Call)]
+        return bool(call.args or call.keywords) and all(last_name(n.func) == "int" for n in drawn)
+    function = script.called(call)
+    if function is None:
+        return last_name(call.func) in _ANY_SEED
+    if function in seen:
+        return False
+    inner = [n for n in script.own_nodes(function) if isinstance(n, ast.Call) and _is_certain(script, n, function)]
+    return any(_seeds(script, n, source, seen | {function}) for n in inner)
+
+
+def _is_certain(script: Script, call: ast.Call, place: ast.AST) -> bool:
+    """Whether a call is run wherever place is: under no condition that is not around place too."""
+    around = {place, *script.ancestors(place)}
+    conditions = (
+        n for n in script.ancestors(call) if isinstance(n, ast.If | ast.IfExp | ast.Try | ast.While | ast.For)
+    )
+    return all(n in around or n in map(script.parents.get, script.main[:1]) for n in conditions)
 
 
 def _is_of_one_sample(script: Script, call: ast.Call) -> bool:
