@@ -61,3 +61,11 @@ WITHHELD = {
     "weighted_classes": "divides by the weights of the labels at hand",
 }
 """The scripts that are not migrated, and the words that say why."""
+
+APART = {
+    "unused_layer": "is not used in every `forward`",
+    "unseeded_split": "without a seed",
+    "file_written_and_read": "reads what line",
+    "whole_wrapper": "saves the whole wrapper",
+}
+"""Scripts in withheld/ whose gradient is right, but whose processes would stop or differ; what the finding says."""

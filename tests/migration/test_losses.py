@@ -12,7 +12,7 @@ import pytest
 import torch
 from migration import compare
 from migration.conftest import Runs
-from migration.scripts import FOLDER, NAMED, WITHHELD
+from migration.scripts import APART, FOLDER, NAMED, WITHHELD
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -51,6 +51,13 @@ def test_two_processes_would_follow_another_gradient(name: str, words: str) -> N
     assert words in (found.no_fix or "")
 
 
+@pytest.mark.parametrize(("name", "words"), APART.items())
+def test_processes_would_stop_or_differ(name: str, words: str) -> None:
+    found = finding(FOLDER / "withheld" / f"{name}.py")
+    assert found.fix is None
+    assert words in (found.no_fix or "")
+
+
 def test_they_follow_the_same_one_where_the_loss_is_a_mean() -> None:
     script = runpy.run_path(str(FOLDER / "withheld" / "summed_loss.py"))
     script["batch_loss"] = lambda model, batch: nn.functional.mse_loss(model(batch[0]), batch[1])
@@ -69,5 +76,5 @@ def test_a_difference_that_is_named(name: str, runs: Runs) -> None:
 
 
 def test_all_scripts_are_listed() -> None:
-    assert {path.stem for path in (FOLDER / "withheld").glob("*.py")} == set(WITHHELD)
+    assert {path.stem for path in (FOLDER / "withheld").glob("*.py")} == set(WITHHELD) | set(APART)
     assert {path.stem for path in (FOLDER / "named").glob("*.py")} == set(NAMED) | {f"{name}.fixed" for name in NAMED}
