@@ -590,10 +590,21 @@ def test_other_files_written_and_read_are_left_to_the_reader() -> None:
     assert "reads what line" in reason("import numpy as np\n" + changed(LOADER, lines + LOADER))
 
 
-@pytest.mark.parametrize("saved", ["model", '{"model": model, "epoch": 2}'])
+@pytest.mark.parametrize("saved", ["model", '{"model": model, "epoch": 2}', "dict(model=model)", "[model, optimizer]"])
 def test_the_whole_wrapper_saved_is_left_to_the_reader(saved: str) -> None:
     assert "saves the whole wrapper" in reason(changed("model.state_dict()", saved))
 
 
 def test_the_model_within_saved_migrates() -> None:
     assert 'torch.save(model.module, "model.pt")' in migrated(changed("model.state_dict()", "model.module"))
+
+
+def test_a_variable_that_holds_the_wrapper_saved_is_left_to_the_reader() -> None:
+    save = '    torch.save(model.state_dict(), "model.pt")\n'
+    kept = '    state = {"model": model}\n    torch.save(state, "model.pt")\n'
+    assert "saves the whole wrapper" in reason(changed(save, kept))
+
+
+@pytest.mark.parametrize("asked", ['hasattr(model, "module")', "isinstance(model, nn.DataParallel)"])
+def test_a_model_that_is_unwrapped_by_asking_migrates(asked: str) -> None:
+    migrated(changed("model.state_dict()", f"(model.module if {asked} else model).state_dict()"))

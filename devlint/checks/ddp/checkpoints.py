@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from devlint.checks.ddp.flows import Flows
 from devlint.checks.ddp.loaders import Loaders
 from devlint.checks.ddp.output import append_argument
 from devlint.checks.ddp.script import ByHand, Script, argument, has_stars
@@ -17,14 +18,11 @@ _WRITES = frozenset({"save", "savez", "savez_compressed", "savetxt", "dump", "to
 _READS = frozenset({"load", "loadtxt", "read_csv", "open", "genfromtxt", "read_image", "read_text", "read_bytes"})
 
 
-def check(script: Script, wraps: Wraps) -> None:
+def check(script: Script, flows: Flows, wraps: Wraps) -> None:
     """Raises ByHand for a wrapper that is pickled whole, and for files written and read other than by torch."""
     for call in script.calls_of(*_PICKLES):
-        for part in (node for value in call.args[:1] for node in walk(value)):
-            whole = isinstance(part, ast.Name | ast.Attribute) and (wraps.holds(part) or ast.unparse(part) == "self")
-            above = script.parents[part]
-            if whole and not isinstance(above, ast.Attribute) and getattr(above, "func", None) is not part:
-                raise ByHand(f"line {call.lineno} saves the whole wrapper, which loads only where there is a group")
+        if any(wraps.holds(part) or ast.unparse(part) == "self" for part in _pickled(flows, call.args[:1])):
+            raise ByHand(f"line {call.lineno} saves the whole wrapper, which loads only where there is a group")
     written = {text: call for call in script.calls if _is_write(call) for text in _paths(call)}
     for call in script.calls:
         if last_name(call.func) in _READS and script.name(call.func) != "torch.load" and not _is_write(call):
@@ -50,6 +48,22 @@ def migrate(script: Script, loaders: Loaders) -> None:
     for statement in waiting:
         script.need("dist")
         script.insert_before(statement, "dist.barrier()  # until the first process has written the file")
+
+
+def _pickled(flows: Flows, values: Iterable[ast.expr | None], depth: int = 3) -> Iterator[ast.expr]:
+    """The variables that are pickled as they are, those in dictionaries and lists too; `model.module` is none, and
+    neither is a choice between that and a model without wrapper."""
+    for value in values:
+        if isinstance(value, ast.Name | ast.Attribute):
+            yield value
+            if depth:
+                yield from _pickled(flows, flows.origins(value), depth - 1)
+        elif isinstance(value, ast.Dict):
+            yield from _pickled(flows, value.values, depth)
+        elif isinstance(value, ast.Tuple | ast.List):
+            yield from _pickled(flows, value.elts, depth)
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
+            yield from _pickled(flows, [keyword.value for keyword in value.keywords], depth)
 
 
 def _saved_before(script: Script, load: ast.Call, saves: list[ast.Call]) -> ast.stmt | None:

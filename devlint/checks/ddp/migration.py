@@ -38,7 +38,7 @@ def _migrate(script: Script) -> Fix:
     _check_loss(script, losses)
     randomness.check(script, loaders.training)
     unused.check(script, wraps)
-    checkpoints.check(script, wraps)
+    checkpoints.check(script, flows, wraps)
     wraps.migrate()
     devices.migrate(script, wraps)
     output = Output(script, flows, wraps)
