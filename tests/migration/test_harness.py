@@ -60,9 +60,13 @@ def test_a_process_that_stops_stops_the_others(runs: Runs) -> None:
 
 def test_the_runner_does_what_torchrun_does(runs: Runs, tmp_path: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*launcher, str(BY_HAND)], cwd=tmp_path, env=hidden(), capture_output=True, text=True, timeout=120, check=False
-    )
+    # Gloo may abort a process that has done all its work: once in thirty runs, where the model outlives the group.
+    for _ in range(3):
+        done = subprocess.run(
+            [*launcher, str(BY_HAND)], cwd=tmp_path, env=hidden(), capture_output=True, text=True, timeout=120
+        )
+        if "terminate called without an active exception" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     right = runs.of("right")
     assert sorted(done.stdout.splitlines()) == sorted(line for process in right.processes for line in process.lines)
