@@ -332,6 +332,7 @@ def trace(place: str) -> None:
 
     What a value is, where it lives, and how it came there: to understand a finding, or its absence.
     """
+    from devlint.config import ConfigError
     from devlint.output import beliefs
     from devlint.session import Untraceable, trace_file
 
@@ -340,7 +341,7 @@ def trace(place: str) -> None:
         path, row = place, ""
     try:
         _echo(beliefs.render(trace_file(Path(path)), path, int(row) if row else None, _display()))
-    except Untraceable as error:
+    except (ConfigError, Untraceable) as error:
         _wrong_use(str(error))
 
 

@@ -586,3 +586,11 @@ def test_a_full_disk_is_said(program):
     assert done.returncode == 2
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_trace_tells_of_a_wrong_configuration(devlint, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.devlint]\nselct = []\n")
+    (tmp_path / "a.py").write_bytes(CLEAN)
+    result = devlint("trace", "a.py")
+    assert result.returncode == 2
+    assert b"selct" in result.stderr and b"Traceback" not in result.stderr
