@@ -50,8 +50,6 @@ _HOST_CLASSES = re.compile(
     r"Dataset|DataModule|DataLoader|Sampler|Collat|Transform|Vocab|Tokenizer|Scheduler|Annealer|Lexicon|Dictionary"
 )
 _TEST_FILE = re.compile(r"(?:^|[\\/])(?:test_[^\\/]*|[^\\/]*_test|conftest)\.pyi?$")
-_HOST_PUBLISHERS = ("https://download.pytorch.org/", "https://s3.amazonaws.com/pytorch/models/")
-"""Where torchvision's weights are: CPU tensors, since torchvision loads them without `map_location` on any machine."""
 _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 
@@ -125,10 +123,9 @@ def _is_published_on_host(context: Context, load: Load) -> bool:
     for source in sources:
         for found in definitions(context, source) if isinstance(source, ast.Name) else [source]:
             addresses += found.values if isinstance(found, ast.Dict) else [found]
+    publishers = tuple(context.inference.facts.packages["host_weights"])
     return bool(addresses) and all(
-        isinstance(address, ast.Constant)
-        and isinstance(address.value, str)
-        and address.value.startswith(_HOST_PUBLISHERS)
+        isinstance(address, ast.Constant) and isinstance(address.value, str) and address.value.startswith(publishers)
         for address in addresses
     )
 

@@ -115,14 +115,15 @@ unknown      not known; none: no place
 """
 
 
-ROLES = _words("object_batches tensor_like_objects host_transforms launches_processes manages_processes")
-"""What a package may be known for.
+ROLES = _words("object_batches tensor_like_objects host_transforms launches_processes manages_processes host_weights")
+"""What a package, or the beginning of an address, may be known for.
 
 object_batches       its loaders and tokenizers give objects, which may move in place and hold more than tensors
 tensor_like_objects  its objects have many methods of a tensor
 host_transforms      the classes below it prepare data on the host
 launches_processes   it starts one process per device
 manages_processes    it sets up the processes of a distributed run, places the model and shares out the data itself
+host_weights         the weights that are published there are CPU tensors
 """
 
 
