@@ -104,7 +104,10 @@ def registered(context: Context, class_: ast.ClassDef) -> frozenset[str] | None:
     classes = context.inference.classes
     own_file_registers = not _REGISTERS.isdisjoint(context.seen.calls)
     family = [base for base in classes.family(class_) if own_file_registers or base not in context.inference.parents]
-    if any(isinstance(base, str) and not classes.is_own(base) for base in set(classes.lineage(class_)) - PLAIN_BASES):
+    if any(
+        isinstance(base, str) and not context.inference.facts.is_own(base)
+        for base in set(classes.lineage(class_)) - PLAIN_BASES
+    ):
         found |= _TORCH_NAMES
     for base in family:
         for node in walk(base):

@@ -103,8 +103,9 @@ def _is_static(evaluator: Evaluator, receiver: Value) -> bool:
     """Whether an attribute of the receiver names a function or class, rather than a method of a value."""
     if receiver.kind in (v.NAME, v.CLASS):
         return True
-    own = receiver.node is not None or bool((evaluator.facts.cls(receiver.type) or {}).get("own"))
-    return receiver.kind in (v.OBJECT, v.MODULE) and own
+    return receiver.kind in (v.OBJECT, v.MODULE) and (
+        receiver.node is not None or evaluator.facts.is_own(receiver.type)
+    )
 
 
 def _arguments(evaluator: Evaluator, node: ast.Call) -> Arguments:
@@ -182,9 +183,10 @@ def _named_call(
     if name not in _LOOKING:
         effects.hand_over(evaluator, arguments)
     beyond = evaluator.facts.beyond
-    result = beyond.result(name, arguments, receiver, evaluator) if beyond is not None else None
-    if beyond is not None:
-        beyond.called(name, evaluator, node)
+    if beyond is None:
+        return evaluator.unknown(node)
+    result = beyond.result(name, arguments, receiver, evaluator)
+    beyond.called(name, evaluator, node)
     return evaluator.unknown(node) if result is None else result
 
 
@@ -216,7 +218,7 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
         brought = [arguments.get(name, (evaluator.facts.cls(cls) or {}).get("at", {}).get(name)) for name in state]
         values = [operand[1] for operand in brought if operand is not None and operand[1].kind != v.NOTHING]
         return values[0].place if len(values) == 1 and values[0].is_tensor and values[0].dims != 0 else NOWHERE_KNOWN
-    if row.get("place") == "unknown" or ((evaluator.facts.cls(cls) or {}).get("own") and is_told_where(arguments.node)):
+    if row.get("place") == "unknown" or (evaluator.facts.is_own(cls) and is_told_where(arguments.node)):
         return NOWHERE_KNOWN  # a class of the project that may put its instances elsewhere than on the CPU
     if state == "children":
         children = [value for _, value in arguments.positional if value.is_module]

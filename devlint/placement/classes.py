@@ -71,7 +71,7 @@ class Classes:
                 found[base] = None
                 if isinstance(base, ast.ClassDef):
                     stack.extend(reversed(self.bases(base)))
-                elif base is not None and self.is_own(base):
+                elif base is not None and self._inference.facts.is_own(base):
                     stack.extend(reversed(self._row(base)["bases"]))
             self._lineages[node] = list(found)
         return self._lineages[node]
@@ -120,7 +120,7 @@ class Classes:
         beyond = self._inference.facts.beyond
         if beyond is not None:
             for base in self.lineage(node):
-                if isinstance(base, str) and self.is_own(base):
+                if isinstance(base, str) and self._inference.facts.is_own(base):
                     found += [further for _, further in beyond.family(base)]
         return found
 
@@ -134,10 +134,6 @@ class Classes:
     def _known(self, name: str) -> bool:
         row = self._inference.facts.cls(name)
         return row is not None and not row.get("open")
-
-    def is_own(self, name: str) -> bool:
-        """Whether a name is that of a class of another file of the project."""
-        return bool(self._row(name).get("own"))
 
     def has_state(self, node: ast.ClassDef) -> bool:
         """Whether instances of a module class have parameters or buffers, as far as can be seen."""
@@ -276,7 +272,7 @@ class Classes:
         for base in self.lineage(node):
             if isinstance(base, ast.ClassDef):
                 values += self.stored(base, name)
-            elif base is not None and beyond is not None and self.is_own(base):
+            elif base is not None and beyond is not None and self._inference.facts.is_own(base):
                 value = beyond.attribute(base, name)
                 values += [value] if value is not None else []
         known = [value for value in values if value.kind != v.NOTHING]

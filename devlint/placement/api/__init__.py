@@ -184,6 +184,10 @@ class Facts:
         """The row of the class `name`."""
         return self._look("class", name)
 
+    def is_own(self, name: str) -> bool:
+        """Whether `name` is a class of another file of the project, and not of a library."""
+        return bool((self.cls(name) or {}).get("own"))
+
     def constant(self, name: str) -> str | None:
         """The kind of a constant: "dtype" for `torch.float32`, "number" for `torch.pi`."""
         return self.constants.get(self.canonical(name))
