@@ -47,13 +47,9 @@ def fix_source(text: str, path: str = "<string>", **options: object) -> str:
 
 
 def _config(options: dict[str, object]) -> Config:
-    from devlint.checks import catalogue
-    from devlint.config import load_config
-    from devlint.engine import project_of
+    from devlint.session import settle
 
-    config = load_config(None, options, catalogue())
-    project_of(config)
-    return config
+    return settle((), options, isolated=True)[0]
 
 
 def _declared_encoding(text: str) -> str:

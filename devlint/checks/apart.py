@@ -54,9 +54,8 @@ def _root(value: Value) -> object:
 @cache
 def factories() -> frozenset[str]:
     """The last names of all that makes a tensor without being given one, as far as the facts that ship know."""
-    return _makers(facts().calls) - {
-        "range"
-    }  # a file that calls Python's own is no reason to look; torch's is deprecated
+    # `range` is nearly always Python's own, and torch's is deprecated.
+    return _makers(facts().calls) - {"range"}
 
 
 def _makers(calls: Mapping[str, Row]) -> frozenset[str]:
