@@ -98,10 +98,7 @@ def _findings(source: Source, config: Config, tree: ast.Module | None) -> list[F
     if len(source.text) > screen.MAX_BYTES:
         return [_too_large(path)]
     try:
-        module = project_of(config).known(source) if tree is None else None
-        if module is None:
-            tree = tree or screen.parse(source.text)
-            module = project_of(config).add(source, tree, screen.look(tree, source))
+        module = project_of(config).of(source, tree)
     except SyntaxError as error:
         return [_invalid(error, path)]
     except screen.TooComplex as error:

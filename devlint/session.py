@@ -214,9 +214,7 @@ def trace_file(path: Path) -> list[Belief]:
 
     def follow() -> list[Belief]:
         source = decode_source(read_file(path), str(path))
-        tree = screen.parse(source.text)
-        module = project_of(config).add(source, tree, screen.look(tree, source))
-        return list(beliefs(make_context(source, module, config).inference))
+        return list(beliefs(make_context(source, project_of(config).of(source), config).inference))
 
     try:
         return on_large_stack(follow)

@@ -11,7 +11,7 @@ from programs import programs
 from support import CHECKOUT
 from syntax.real_files import real_files
 
-from devlint import engine, screen
+from devlint import engine
 from devlint.checks import rules
 from devlint.config import Config
 from devlint.engine import check_text, fix_bytes
@@ -164,10 +164,7 @@ def test_words_of_the_catalogue(code):
 
 def _under_libcsts_visitor(source: Source, config: Config) -> list[Finding]:
     """The findings where LibCST itself walks the tree."""
-    tree = screen.parse(source.text)
-    context = engine.make_context(
-        source, engine.project_of(config).add(source, tree, screen.look(tree, source)), config
-    )
+    context = engine.make_context(source, engine.project_of(config).of(source), config)
     running = [rule for rule in (kind(context) for kind in rules().values()) if rule.suspects()]
     for rule in running:
         context.module.visit(as_visitor(rule))

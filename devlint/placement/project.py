@@ -11,6 +11,7 @@ whichever file asked first, and files that import each other come to an end.
 from __future__ import annotations
 
 import ast
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from devlint.placement.infer import Inference
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KEPT = 3_000_000
+_KEPT = 6_000_000
 """So many characters of a project's files are kept as trees at a time; a character takes about 35 bytes."""
 _LONGEST = 30
 """A name of more parts than these is not looked for: it comes of imports that go round."""
@@ -79,6 +80,11 @@ class Definition:
     node: ast.AST
     tail: tuple[str, ...] = ()
 
+    @property
+    def of_class(self) -> ast.ClassDef | None:
+        """The class that the name leads to; None for anything else, an attribute of a class as well."""
+        return self.node if isinstance(self.node, ast.ClassDef) and not self.tail else None
+
 
 class Project:
     """The files below one root."""
@@ -95,28 +101,23 @@ class Project:
         """The facts for one file: those of the tables, and those that its imports lead to, where it is a file."""
         return replace(self._facts, beyond=Surroundings(self, module.path)) if module.path.is_file() else self._facts
 
-    def module(self, path: Path) -> Module | None:
-        """The module in a file; None where it cannot be read."""
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        state = (status.st_mtime_ns, status.st_size)
-        known = self._modules.pop(path, None)
-        if known is None or known[0] != state:
-            return self._keep(path, state, _read(path, status.st_size))
-        self._modules[path] = known  # the one used last is the last to go
-        return known[1]
+    def of(self, source: Source, tree: ast.Module | None = None) -> Module:
+        """The module of a file that is checked, with its `tree` where the caller has it already.
 
-    def known(self, source: Source) -> Module | None:
-        """The module of a file that is checked, if it was read before and has this text."""
-        _, module = self._modules.get(Path(source.path).resolve(), (0, None))
-        return module if module is not None and module.text == source.text else None
+        It is kept for those that import from it, if the file on the disk has this text.
 
-    def add(self, source: Source, tree: ast.Module, seen: screen.Seen) -> Module:
-        """The module of a file that is checked: kept for those that import from it, if the file has this text."""
+        Raises:
+            SyntaxError: the text is not valid Python.
+            TooComplex: it is larger or nested deeper than is checked.
+        """
+        self._forget_some()
         path = Path(source.path).resolve()
-        module = Module(path, source.text, tree, seen)
+        self._imports.pop(path, None)  # each neighbour is looked at again: it may have changed
+        _, known = self._modules.get(path, (None, None))
+        if known is not None and known.text == source.text:
+            return known
+        tree = tree or screen.parse(source.text)
+        module = Module(path, source.text, tree, screen.look(tree, source))
         try:
             status = path.stat()
             if status.st_size == len(encode_source(source, source.text)):
@@ -125,16 +126,41 @@ class Project:
             pass
         return module
 
-    def _keep(self, path: Path, state: tuple[int, int], module: Module | None) -> Module | None:
-        _, old = self._modules.pop(path, (0, None))
-        self._weight += _weight(module) - _weight(old)
-        self._modules[path] = (state, module)
-        self._imports.pop(path, None)
-        self._inferences.pop(path, None)
-        while self._weight > _KEPT and len(self._modules) > 1:
+    def module(self, path: Path) -> Module | None:
+        """The module in a file that another imports from; None where it cannot be read."""
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        state = (status.st_mtime_ns, status.st_size)
+        seen, known = self._modules.get(path, (None, None))
+        if seen != state:
+            return self._keep(path, state, _read(path, status.st_size))
+        self._modules[path] = self._modules.pop(path)  # the one asked for last is forgotten last
+        return known
+
+    def _forget_some(self) -> None:
+        """Forget files that were long not asked for, where there are too many.
+
+        This is done between two files, so that what one of them was told stays true while it is checked.
+        """
+        if self._weight <= _KEPT:
+            return
+        self._imports.clear()  # they hold what they led to
+        while self._weight > _KEPT // 2:
             gone = next(iter(self._modules))
             self._weight -= _weight(self._modules.pop(gone)[1])
             self._inferences.pop(gone, None)
+        gc.collect()  # an inference and what it asks refer to each other; left to Python, memory doubles
+
+    def _keep(self, path: Path, state: tuple[int, int], module: Module | None) -> Module | None:
+        if self._modules.get(path, (None, None))[1] is not None:
+            # It changed, and what is known of any other file may hang on it.
+            for known in (self._modules, self._imports, self._inferences):
+                known.clear()
+            self._weight = 0
+        self._modules[path] = (state, module)
+        self._weight += _weight(module)
         return module
 
     def imports(self, path: Path) -> Imports:
@@ -277,9 +303,9 @@ class Surroundings:
     def row(self, table: str, name: str) -> Row | None:
         """What is known of a class of the project, or of its constructor."""
         found = self._find(name)
-        if not isinstance(found, Definition) or found.tail or not isinstance(found.node, ast.ClassDef):
+        if not isinstance(found, Definition) or found.of_class is None:
             return None
-        row = self._class_row(found.module, found.node)
+        row = self._class_row(found.module, found.of_class)
         return row if row is None or table == "class" else constructor(name, row)
 
     def constant(self, name: str) -> Value | None:
@@ -348,9 +374,9 @@ class Surroundings:
     def family(self, name: str) -> Iterator[tuple[Module, ast.ClassDef]]:
         """A class of another file and its bases in further files, each with its module."""
         found = self._find(name)
-        if not isinstance(found, Definition) or found.tail or not isinstance(found.node, ast.ClassDef):
+        if not isinstance(found, Definition) or found.of_class is None:
             return
-        waiting = [(found.module, found.node)]
+        waiting = [(found.module, found.of_class)]
         seen: set[ast.ClassDef] = set()
         while waiting:
             module, node = waiting.pop(0)
@@ -363,8 +389,8 @@ class Surroundings:
                 if isinstance(base, ast.ClassDef):
                     waiting.append((module, base))
                 further = there.find(base) if isinstance(base, str) else None
-                if isinstance(further, Definition) and isinstance(further.node, ast.ClassDef) and not further.tail:
-                    waiting.append((further.module, further.node))
+                if isinstance(further, Definition) and further.of_class is not None:
+                    waiting.append((further.module, further.of_class))
 
     # --- classes --------------------------------------------------------------------------------------------------
 
@@ -406,7 +432,7 @@ def _row_of(inference: Inference, node: ast.ClassDef) -> Row:
     classes = inference.classes
     bases: dict[str, None] = {}
     for base in classes.lineage(node):
-        if isinstance(base, str) and not (inference.facts.cls(base) or {}).get("own"):
+        if isinstance(base, str) and not inference.facts.is_own(base):
             bases[base] = None
     kind = classes.kind(node)
     row: dict[str, Any] = {"kind": kind, "bases": list(bases), "own": True}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 from placement.believing import written
 
-from devlint import engine, screen
+from devlint import engine
 from devlint.config import Config
 from devlint.placement import values as v
 from devlint.placement.evaluate import Evaluator
 from devlint.placement.infer import FUNCTIONS
+from devlint.placement.project import Module
 from devlint.source import Source
 
 PACKAGE = {
@@ -90,9 +92,7 @@ def follow(root: Path, text: str, function: str = "", name: str = "train.py") ->
     (root / name).write_text(text)
     source = Source(str(root / name), text)
     config = Config(root=root)
-    tree = screen.parse(text)
-    module = engine.project_of(config).add(source, tree, screen.look(tree, source))
-    inference = engine.make_context(source, module, config).inference
+    inference = engine.make_context(source, engine.project_of(config).of(source), config).inference
     owners = [node for node in inference.parents if isinstance(node, FUNCTIONS) and node.name == function]
     return inference.run(owners[0] if function else inference.tree)
 
@@ -242,6 +242,15 @@ def test_a_changed_file_is_read_again(project: Path) -> None:
     assert follow(project, "from helpers import made\nx = made()\n").state.names["x"].kind == v.NUMBER
 
 
+def test_once_a_change_is_seen_nothing_older_is_believed(project: Path) -> None:
+    (project / "between.py").write_text("from helpers import made\n")
+    asking = "from helpers import made as same\nfrom between import made\ny, x = same(), made()\n"
+    assert follow(project, asking).state.names["x"].kind == v.TENSOR
+    (project / "helpers.py").write_text("def made():\n    return 3  # a number now\n")
+    names = follow(project, asking).state.names
+    assert [names[name].kind for name in "xy"] == [v.NUMBER] * 2
+
+
 def test_findings_do_not_hang_on_which_file_is_asked_first(project: Path) -> None:
     texts = {
         "a.py": "import torch\nfrom b import g\n\ndef f():\n    return torch.zeros(3)\n\ndef h():\n    return g()\n",
@@ -272,3 +281,19 @@ def test_importing_many_stars_reads_none_of_them(project: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "read_bytes", lambda self: (read.append(self.name), original(self))[1])
     follow(project, "from stars import thing\nx = thing()\n")
     assert "stars.py" in read and not any(name.startswith("star1") for name in read)
+
+
+def test_files_not_asked_for_are_forgotten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        (project / f"part{number}.py").write_text("def size():\n    return 3\n" + "# long\n" * 20)
+    monkeypatch.setattr("devlint.placement.project._KEPT", 600)  # four of them
+    for number in range(6):
+        outcome = follow(
+            project, f"from part0 import size\nfrom part{number} import size as other\nx = size(), other()\n"
+        )
+        assert [item.kind for item in outcome.state.names["x"].items or ()] == [v.NUMBER] * 2
+    gc.collect()
+    alive = {
+        module.path.name for module in gc.get_objects() if type(module) is Module and module.path.parent == project
+    }
+    assert "part0.py" in alive and "part1.py" not in alive
