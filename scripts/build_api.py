@@ -442,7 +442,8 @@ def class_rows() -> tuple[Table, dict[str, str]]:
             table[f"torch.optim.lr_scheduler.{name}"] = {"kind": "scheduler"}
     table["torch.optim.swa_utils.SWALR"] = {"kind": "scheduler"}
     averaged: Row = {"kind": "module", "to": "in-place", "state": True, "bases": ["torch.nn.Module"], "gives": "any"}
-    table["torch.optim.swa_utils.AveragedModel"] = {**averaged, "wraps": "module", "call": {"place": "first"}}
+    copied = {"place": "like", "device_position": 1}
+    table["torch.optim.swa_utils.AveragedModel"] = {**averaged, "wraps": "module", "call": copied}
     for name in sorted(set(dir(torch.distributions))):
         cls = getattr(torch.distributions, name)
         if not inspect.isclass(cls):

@@ -116,12 +116,12 @@ class Maker:
 
     def _library(self, node: ast.Call, name: str, method: ast.AST) -> Made:
         facts = self.context.inference.facts
-        if name == "copy.deepcopy" and node.args:
-            return self.made(node.args[0], method)
         row = facts.cls(name)
         if row is None:
             call = facts.call(name)
             gives = call.get("returns") if call is not None else None
+            if gives == "first" and node.args:
+                return self.made(node.args[0], method)
             return Made.MODULE if gives in v.MODULE_KINDS else Made.OTHER
         kind, state = row.get("kind"), row.get("state", True)
         if kind == v.PARAMETER:

@@ -227,7 +227,8 @@ def _module_place(evaluator: Evaluator, cls: str, row: Row, arguments: Arguments
         return places[0] if places and all(place == places[0] for place in places) else NOWHERE_KNOWN
     if arguments.open_ended:
         return NOWHERE_KNOWN
-    return _place_by_rule(evaluator, arguments.node, "factory", row, arguments)
+    rule = str(row["place"]) if row.get("place") in ("first", "like") else "factory"
+    return _place_by_rule(evaluator, arguments.node, rule, row, arguments)
 
 
 def is_told_where(call: ast.Call) -> bool:
@@ -272,8 +273,20 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
         dims = _result_dims(last, row, tensors, arguments)
         return Value(kind=returns, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
     place = _place_by_rule(evaluator, node, str(place_rule), row, arguments)
+    if "items" in row:
+        return Value(kind=v.SEQUENCE, items=_items(node, row, place, origin), ids=frozenset([node]), origin=origin)
     dims = _dims(name, arguments) if place_rule == "factory" or row.get("data") else row.get("dims")
     return Value(kind=returns, place=place, ids=frozenset([node]), origin=origin, dims=dims)
+
+
+def _items(node: ast.Call, row: Row, place: Place, origin: Origin) -> tuple[Value, ...]:
+    """The items of a result of several, of which the row says what each is."""
+    found = []
+    for position, kind in enumerate(row["items"]):
+        where = CPU if position in row.get("host_items", ()) else place
+        ids = frozenset([("item", node, position)])
+        found.append(Value(kind=kind, place=where if kind == v.TENSOR else NOWHERE_KNOWN, ids=ids, origin=origin))
+    return tuple(found)
 
 
 def _dims(name: str, arguments: Arguments) -> int | None:

@@ -13,7 +13,9 @@ HEAD = """\
 import copy
 import torch
 import torch.nn.functional as F
+import torchaudio
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 from transformers import AutoModel, AutoTokenizer
 from tqdm import tqdm
@@ -144,6 +146,17 @@ def test_other_annotations(annotation: str, kind: str) -> None:
         ("y = torch.zeros(*size)", "cpu"),
         ("y = torch.zeros(*size, device=gpu)", "cuda:1"),
         ("y = copy.deepcopy(nn.Linear(2, 2).to(gpu))", "cuda:1"),
+        ("y = nn.utils.weight_norm(nn.Linear(2, 2))", "cpu"),
+        ("y = nn.utils.weight_norm(nn.Linear(2, 2).to(gpu))", "cuda:1"),
+        ("y = nn.utils.parametrizations.spectral_norm(x)", "a symbol"),
+        ("y = nn.utils.fuse_conv_bn_eval(nn.Conv2d(1, 1, 1).to(gpu), model)", "cuda:1"),
+        ("y = AveragedModel(nn.Linear(2, 2).to(gpu))", "cuda:1"),
+        ("y = AveragedModel(nn.Linear(2, 2).to(gpu), 'cpu')", "cpu"),
+        ("y = torchaudio.load('a.wav')[0]", "cpu"),
+        ("y, rate = torchaudio.load('a.wav')", "cpu"),
+        ("rate, y = torchaudio.load('a.wav')", "unknown"),
+        ("y, lengths = nn.utils.rnn.pad_packed_sequence(torch.zeros(2, 2).to(gpu))", "cuda:1"),
+        ("lengths, y = nn.utils.rnn.pad_packed_sequence(torch.zeros(2, 2).to(gpu))", "cpu"),
     ],
 )
 def test_where_the_result_is(lines: str, place: str) -> None:

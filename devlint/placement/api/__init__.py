@@ -26,7 +26,8 @@ A *row* is a plain dict that nobody alters. Its keys (a key that is absent means
 `tensors_if_many`    the result is "tensors" when there are several arguments, or one sequence
 `number_if_alone`    the result is "number" when there is no argument
 `when`               the result holds tensors only where these arguments are literally so: {"return_tensors": "pt"}
-`host_items`         items of a "tensors" result that are on the CPU whatever `place` says
+`items`              of a "tensors" result of a known length: the kind of each item
+`host_items`         with `items`: the 0-based positions of those that are on the CPU whatever `place` says
 `inplace`            changes the receiver (or first argument) and returns it; of a tensor method that is an operation
                      the receiver itself must be on the device of the others, 0-dim or not
 `view`               may share memory with its input
