@@ -8,6 +8,7 @@ from functools import cache
 
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.placeholders import is_placeholder
 from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
 from devlint.placement import values as v
@@ -135,13 +136,14 @@ def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatc
             (root is not None and root in dropped)
             or (value.ids & dropped)
             or is_guarded(context, mismatch.meeting.node)
+            or is_placeholder(context, mismatch)
         ):
             continue
         code = _code(context, owner, mismatch)
         if code:
             yield code, mismatch
     for mismatch in table_mismatches(inference, owner):
-        if not is_guarded(context, mismatch.meeting.node):
+        if not is_guarded(context, mismatch.meeting.node) and not is_placeholder(context, mismatch):
             yield ATTRIBUTE if _is_own_attribute(context, mismatch) else TABLE, mismatch
 
 

@@ -115,3 +115,34 @@ def test_fixed_programs_run_where_the_old_ones_stopped() -> None:
             else:
                 with pytest.raises(RuntimeError, match="indices should be either on"):
                     names["f"](labels, None)  # type: ignore[operator]
+
+
+CASES = """\
+shape = torch.tensor([0])
+if {first}:
+    shape = labels * 2
+{other}:
+    shape = labels + 1
+{rest}return shape[labels > 0]"""
+
+
+@pytest.mark.parametrize(
+    "first, other, rest, reported",
+    [
+        ("d == 1", "elif d == 2", "", False),
+        ("d in (1, 3)", "elif d in (2, 4)", "", False),
+        ("d == 1", "else", "", False),
+        ("d == 1", "elif labels.dim() == 2", "", True),
+        ("d", "elif d == 2", "", True),
+        ("d == 1", "if d == 2", "", True),
+        ("d == 1", "elif d == 2", "shape = torch.tensor([0])\n", True),
+    ],
+)
+def test_what_holds_the_place_until_a_chain_of_cases_is_silent(
+    first: str, other: str, rest: str, reported: bool
+) -> None:
+    lines = CASES.format(first=first, other=other, rest=rest)
+    arguments = "labels: torch.Tensor, d: int"
+    assert bool(check(function(lines, arguments), "DEV602")) == reported
+    added = lines.replace("shape[labels > 0]", "shape + labels")
+    assert bool(check(function(added, arguments), "DEV201", "DEV601")) == reported

@@ -1,0 +1,62 @@
+"""Tensors that only hold a name's place until a branch gives it another."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.checks.context import Context
+from devlint.placement.mismatch import Mismatch
+from devlint.syntax.trees import walk
+
+
+def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
+    """Whether the tensor on the CPU is what a name has before a chain of `if` and `elif` that tells all cases apart.
+
+    ```
+    weight = torch.tensor([0])
+    if mode == "add": weight = a + b
+    elif mode == "multiply": weight = a * b
+    ```
+
+    That none of the cases holds can be written, but is not meant.
+    """
+    expression, value = mismatch.host
+    while isinstance(expression, ast.Subscript | ast.Attribute | ast.Call):
+        expression = expression.func if isinstance(expression, ast.Call) else expression.value
+    made = value.origin.node if value.origin is not None else None
+    if not isinstance(expression, ast.Name) or not isinstance(made, ast.AST):
+        return False
+    child = made
+    for above in context.inference.ancestors(made):
+        if isinstance(child, ast.stmt):
+            blocks = [getattr(above, field, None) for field in ("body", "orelse", "finalbody")]
+            block = next((one for one in blocks if isinstance(one, list) and child in one), [])
+            later = [one for one in block[block.index(child) :] if one.lineno < mismatch.meeting.node.lineno]
+            return any(_tells_apart(one, expression.id) for one in later)
+        child = above
+    return False
+
+
+def _tells_apart(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is a chain of two or more comparisons of one thing, and sets the name in each case."""
+    subjects: set[str] = set()
+    cases = 0
+    while isinstance(statement, ast.If):
+        test = statement.test
+        equal = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.In | ast.Is)
+        if not equal or not isinstance(test, ast.Compare) or not _sets(statement.body, name):
+            return False
+        subjects.add(ast.dump(test.left))
+        cases += 1
+        if len(statement.orelse) != 1 or not isinstance(statement.orelse[0], ast.If):
+            return cases > 1 and len(subjects) == 1 and not statement.orelse
+        statement = statement.orelse[0]
+    return False
+
+
+def _sets(statements: list[ast.stmt], name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for statement in statements
+        for node in walk(statement)
+    )
