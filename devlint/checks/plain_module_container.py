@@ -12,6 +12,7 @@ from devlint.checks.base import Rule
 from devlint.checks.made_modules import FUNCTIONS, STATEFUL, Made, Maker, is_module_class, methods, self_of
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
+from devlint.placement.effects import TRANSFERS
 from devlint.placement.evaluate import path_of
 from devlint.screen import All, Keeps, Mentions
 from devlint.syntax.lazy import cst
@@ -355,9 +356,32 @@ class PlainModuleContainer(Rule):
         made = [self._maker.made(element, method) for element, method in kept.elements]
         if not any(kind in STATEFUL for kind in made):
             return False
+        if Made.PARAMETER in made and any(self._hands_out(method, kept.name) for method in methods(class_)):
+            return False
         value = kept.local or kept.value
         hidden = isinstance(value, ast.List | ast.Tuple) and len(value.elts) == 1 and len(kept.elements) == 1
         return not (hidden and not kept.mapping and self._read_at_zero(class_, kept))
+
+    def _hands_out(self, method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+        """Whether a method gives the kept parameters, or one of them, to an optimizer or to its caller, or moves them:
+        the class looks after them itself. What `forward` gives is a result."""
+        own = self_of(method)
+        parents = self.context.inference.parents
+        for part in walk(method):
+            if not (isinstance(part, ast.Attribute) and part.attr == name and path_of(part.value) == own):
+                continue
+            above = parents.get(part)
+            held = above if isinstance(above, ast.Subscript) and above.value is part else part
+            over = parents.get(held)
+            if isinstance(over, ast.For) and over.iter is held and _moves(over):
+                return True
+            while isinstance(over, ast.List | ast.Tuple | ast.Starred | ast.Dict | ast.keyword):
+                over = parents.get(over)
+            if isinstance(over, ast.Return | ast.Yield | ast.YieldFrom) and method.name not in ("forward", "__call__"):
+                return True
+            if isinstance(over, ast.Call) and self.context.value_of(over).kind == v.OPTIMIZER:
+                return True
+        return False
 
     def _read_at_zero(self, class_: ast.ClassDef, kept: _Kept) -> bool:
         """`self._teacher = [Net()]`, read as `self._teacher[0]`: kept out of the parameters on purpose."""
@@ -528,6 +552,17 @@ def _pairs(part: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.exp
                 yield item, values[position] if plain else None
         else:
             yield target, part.value
+
+
+def _moves(loop: ast.For) -> bool:
+    """`for p in self.kept: p.data = p.data.to(device)`."""
+    return isinstance(loop.target, ast.Name) and any(
+        isinstance(part, ast.Assign)
+        and any(path_of(target) == f"{loop.target.id}.data" for target in part.targets)
+        and isinstance(part.value, ast.Call)
+        and last_name(part.value.func) in TRANSFERS
+        for part in walk(loop)
+    )
 
 
 def _asks_for_member(node: ast.AST | None) -> bool:

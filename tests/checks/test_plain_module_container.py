@@ -354,6 +354,32 @@ def test_silent(name: str) -> None:
     assert check(program(SILENT[name]), "DEV203") == []
 
 
+LEFT_OUT = "self.parts = [nn.Parameter(torch.ones(n)) for _ in names]"
+
+
+@pytest.mark.parametrize(
+    "method, reported",
+    [
+        ("def trained(self):\n        return [self.parts[0]]", False),
+        ("def trained(self):\n        return self.parts", False),
+        ("def start(self):\n        self.optimizer = torch.optim.SGD(self.parts, lr=0.1)", False),
+        ("def start(self):\n        return torch.optim.SGD([self.parts[0]], lr=0.1)", False),
+        ("def move(self, d):\n        for p in self.parts:\n            p.data = p.data.to(d)", False),
+        ("def size(self):\n        return len(self.parts)", True),
+        ("def first(self):\n        return self.parts[0].sum()", True),
+        ("def clear(self):\n        for p in self.parts:\n            p.data = p.data.zero_()", True),
+    ],
+)
+def test_parameters_that_the_class_looks_after_itself(method: str, reported: bool) -> None:
+    tail = f"{TAIL}\n    {method}\n"
+    assert check(program(LEFT_OUT, tail), "DEV203") == ([(ROW, "DEV203")] if reported else [])
+
+
+def test_parameters_that_forward_returns_are_still_no_part_of_the_module() -> None:
+    tail = "\n    def forward(self, x):\n        return self.parts\n"
+    assert check(program(LEFT_OUT, tail), "DEV203") == [(ROW, "DEV203")]
+
+
 def test_one_element_that_is_read_by_its_index_is_hidden_on_purpose() -> None:
     tail = "\n    def forward(self, x):\n        return self.parts[0](x)\n"
     assert check(program("self.parts = [nn.Linear(n, n)]", tail), "DEV203") == []
