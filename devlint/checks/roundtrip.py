@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from devlint.checks.context import Context
 from devlint.checks.loading import Load
 from devlint.checks.uses import definitions
+from devlint.placement.evaluate import path_of
 from devlint.syntax.trees import last_name, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OF_TRAINERS = frozenset({"best_model_path", "last_model_path", "best_model_checkpoint"})
 """Where a trainer (Lightning's ModelCheckpoint, Hugging Face's TrainerState) says what it has written in this run."""
+_WIDE = frozenset({"self", "args", "opt", "opts", "config", "cfg", "hparams", "params"})
+"""Names that stand for all of a program's settings, and not for a file."""
 
 
 def is_round_trip(context: Context, load: Load) -> bool:
@@ -35,7 +38,7 @@ def is_round_trip(context: Context, load: Load) -> bool:
         before = node.lineno < load.call.lineno and context.inference.owner(node) is owner
         if before and _runs_before(context, node, load.call) and _writes(context, node, wanted, frozenset(), set()):
             return True
-    return _is_own_buffer(context, load.source)
+    return _is_own_buffer(context, load.source) or _is_told_in_training(context, load, owner)
 
 
 def _saves(call: ast.Call) -> bool:
@@ -151,6 +154,40 @@ def _is_own_buffer(context: Context, source: ast.expr) -> bool:
         elif isinstance(node, ast.Call) and context.name_of(node.func) == "torch.save":
             saved |= any(ast.dump(argument) == text for argument in node.args)
     return made and saved
+
+
+def _is_told_in_training(context: Context, load: Load, owner: ast.AST) -> bool:
+    """Whether a loop that trains, before the load, hands the file's name or folder to something from another file.
+
+    `early_stopping(loss, model, path)` in the loop writes what `torch.load(path + "/checkpoint.pth")` reads after it.
+    """
+    assert load.source is not None
+    paths = _paths_in(load.source)
+    for part in walk(load.source):
+        for definition in definitions(context, part) if isinstance(part, ast.Name) else ():
+            paths |= _paths_in(definition)
+    for loop in walk(owner):
+        if not isinstance(loop, ast.For | ast.While) or (loop.end_lineno or 0) >= load.call.lineno:
+            continue
+        calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
+        if not any(last_name(call.func) == "backward" for call in calls):
+            continue
+        if _runs_before(context, loop, load.call) and any(_is_told(context, call, paths) for call in calls):
+            return True
+    return False
+
+
+def _paths_in(node: ast.expr) -> set[str]:
+    """The names, and the chains of attributes, of which an expression is made."""
+    return {path for part in walk(node) if isinstance(part, ast.expr) and (path := path_of(part)) is not None}
+
+
+def _is_told(context: Context, call: ast.Call, paths: set[str]) -> bool:
+    """Whether a call that may write a file, no function of Python's own, is given one of the names."""
+    name = context.name_of(call.func) or ""
+    if name.startswith(("builtins.", "os.", "logging.", "torch.", "numpy.")):
+        return False
+    return any(path_of(argument) in paths - _WIDE for argument in _arguments(call))
 
 
 def _in_other_branch(context: Context, first: ast.AST, second: ast.AST) -> bool:

@@ -340,6 +340,11 @@ SILENT = [
     ),
     pytest.param("scaler.load_state_dict(torch.load(p))", id="scaler"),
     pytest.param("torch.save(net.state_dict(), p)\nnet.load_state_dict(torch.load(p))", id="round trip"),
+    pytest.param(
+        "for x in batches:\n    net(x).backward()\n    stop(net, folder)\n"
+        "best = folder + '/best.pt'\nnet.load_state_dict(torch.load(best))",
+        id="written by what the training loop calls",
+    ),
     pytest.param("torch.set_rng_state(torch.load(p))", id="generator"),
     pytest.param(
         "b = io.BytesIO()\ntorch.save(net.state_dict(), b)\nb.seek(0)\nnet.load_state_dict(torch.load(b))",
@@ -430,3 +435,22 @@ def test_weights_that_are_published_as_cpu_tensors(source: str) -> None:
     elsewhere = "https://example.org/"
     assert rows(NET + body, HEAD + URLS.format(elsewhere, elsewhere, elsewhere)) == [2]
     assert rows(NET + body, HEAD + URLS.format(elsewhere, "https://download.pytorch.org/", elsewhere)) == [2]
+
+
+AFTER = "net.load_state_dict(torch.load(folder + '/best.pt'))"
+LOOP = "for x in batches:\n    net(x).backward()\n    "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{LOOP}stop(net)\n{AFTER}",
+        f"for x in batches:\n    net(x)\n    stop(net, folder)\n{AFTER}",
+        f"{LOOP}print(folder)\n{AFTER}",
+        f"{AFTER}\n{LOOP}stop(folder)",
+        "if train:\n    " + LOOP.replace("\n", "\n    ") + f"stop(folder)\n{AFTER}",
+        f"{LOOP}stop(args)\nnet.load_state_dict(torch.load(args.best))",
+    ],
+)
+def test_what_a_training_loop_does_not_write_is_reported(body: str) -> None:
+    assert len(rows(NET + body + "\n")) == 1
