@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.own_tensors import METHODS, building_methods
 from devlint.checks.placeholders import is_placeholder
 from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
@@ -17,7 +19,7 @@ from devlint.placement.calls import Row
 from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
-from devlint.syntax.trees import last_name
+from devlint.syntax.trees import last_name, walk
 
 INPUT, FACTORY, COMPANION, ATTRIBUTE, TABLE, MIXED = "DEV103", "DEV201", "DEV106", "DEV202", "DEV602", "DEV601"
 _ORDER = (INPUT, COMPANION, ATTRIBUTE, TABLE, FACTORY, MIXED)
@@ -200,10 +202,49 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     makes = row is not None and row.get("returns") == v.TENSOR and row.get("place") in ("factory", "host", "like")
     told = any(keyword.arg in ("device", "generator", None) for keyword in call.keywords)
     if makes and not told:
-        return FACTORY
+        copied = row is not None and row.get("data") and _may_copy_input(context, owner, call)
+        return "" if copied or (_is_of_self(device) and _only_builds(context, owner)) else FACTORY
     return (
         MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
     )
+
+
+def _may_copy_input(context: Context, owner: ast.AST, call: ast.Call) -> bool:
+    """Whether `torch.tensor(x)` is given an argument of a module's method that has dimensions, as only a tensor or an
+    array has: a copy of a tensor is where that is."""
+    home = context.inference.parents.get(owner)
+    if not (isinstance(home, ast.ClassDef) and context.inference.classes.kind(home) in v.MODULE_KINDS):
+        return False
+    data = call.args[0] if call.args else None
+    if not isinstance(data, ast.Name) or not any(isinstance(i, ast.arg) for i in context.inference.value(data).ids):
+        return False
+    return any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == data.id
+        and isinstance(node.slice, ast.Tuple)
+        for node in walk(owner)
+    )
+
+
+def _is_of_self(value: Value) -> bool:
+    """Whether a value is where the module itself is."""
+    return isinstance(value.place.key, tuple) and value.place.key[0] == "self"
+
+
+def _only_builds(context: Context, owner: ast.AST) -> bool:
+    """Whether a method fills a module's parameters as it is made, on the CPU, and nothing else in the file calls it."""
+    home = context.inference.parents.get(owner)
+    if not isinstance(owner, METHODS) or not isinstance(home, ast.ClassDef):
+        return False
+    building = building_methods(home)
+    if owner.name not in building or not (owner.name.startswith("_") or _INITIALISES.search(owner.name)):
+        return False
+    callers = (context.inference.owner(call) for call in context.seen.calls.get(owner.name, ()))
+    return all(getattr(one, "name", "") in building and context.inference.parents.get(one) is home for one in callers)
+
+
+_INITIALISES = re.compile(r"init|reset")
 
 
 def _is_pinned(call: ast.Call) -> bool:
@@ -218,7 +259,7 @@ def _is_given(value: Value) -> bool:
 
 def _is_moved_module(value: Value) -> bool:
     """A module that this file moved, and not a child of the module that runs."""
-    return value.is_module and not (isinstance(value.place.key, tuple) and value.place.key[0] == "self")
+    return value.is_module and not _is_of_self(value)
 
 
 def _is_own_attribute(context: Context, mismatch: Mismatch) -> bool:

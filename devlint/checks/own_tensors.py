@@ -201,3 +201,19 @@ def only_source(context: Context, name: ast.Name) -> ast.expr | None:
     if isinstance(above, ast.Assign) and above.targets == [bound[0]]:
         return above.value
     return above.value if isinstance(above, ast.AnnAssign | ast.NamedExpr) else None
+
+
+def building_methods(class_: ast.ClassDef) -> set[str]:
+    """The methods that run while an instance is made: `__init__`, what it calls, and what that calls."""
+    by_name = {method.name: method for method in methods(class_)}
+    found = {"__init__"}
+    stack = ["__init__"]
+    while stack:
+        method = by_name.get(stack.pop())
+        for node in walk(method) if method is not None else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method is not None:
+                called = node.func.attr
+                if path_of(node.func.value) == self_name(method) and called not in found:
+                    found.add(called)
+                    stack.append(called)
+    return found

@@ -19,6 +19,7 @@ from devlint.checks.own_tensors import (
     Method,
     Store,
     attribute_read,
+    building_methods,
     methods,
     module_classes,
     registered,
@@ -101,7 +102,7 @@ class PlainTensorAttribute(Rule):
         """The attributes that meet, in a method that runs after construction, what is where the module's input is."""
         context = self.context
         on_host = {name for name, every in found.items() if any(self._is_host_tensor(store) for store in every)}
-        building = _called_in(class_, "__init__") | {"__init__"}
+        building = building_methods(class_)
         failing: dict[str, Mismatch] = {}
         for method in methods(class_):
             if method.name in building or not on_host & _read_in(method) or is_host_code(context, method):
@@ -342,22 +343,6 @@ def _read_in(method: Method) -> set[str]:
         for node in walk(method)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and path_of(node.value) == own
     }
-
-
-def _called_in(class_: ast.ClassDef, name: str) -> set[str]:
-    """The methods of self that a method calls, and those that they call."""
-    by_name = {method.name: method for method in methods(class_)}
-    found: set[str] = set()
-    stack = [name]
-    while stack:
-        method = by_name.get(stack.pop())
-        for node in walk(method) if method is not None else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method is not None:
-                called = node.func.attr
-                if path_of(node.func.value) == self_name(method) and called not in found:
-                    found.add(called)
-                    stack.append(called)
-    return found
 
 
 def _moves_at_use(class_: ast.ClassDef, name: str) -> bool:

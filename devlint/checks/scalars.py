@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterable
 
 from devlint.checks.context import Context
+from devlint.checks.uses import definitions
 from devlint.placement import values as v
 from devlint.placement.values import Value
 from devlint.syntax.trees import walk
 
 _FROM_DATA = frozenset({"tensor", "as_tensor", "scalar_tensor", "asarray"})
+_OF_SIZES = frozenset({"rand", "randn", "zeros", "ones", "empty"})
 _SHAPES = frozenset(
     {
         "view",
@@ -40,12 +42,36 @@ def may_be_scalar(context: Context, value: Value, made_by: ast.expr, reads: Iter
     if not isinstance(call, ast.Call):
         return False
     name = context.name_of(call.func) or ""
-    if name.rsplit(".", 1)[-1] not in _FROM_DATA or not name.startswith("torch."):
+    if not name.startswith("torch."):
+        return False
+    reads = list(reads)
+    if name.rsplit(".", 1)[-1] in _OF_SIZES and _is_one(call):
+        return any(_is_squeezed(context, read) for read in reads)
+    if name.rsplit(".", 1)[-1] not in _FROM_DATA:
         return False
     data = next(iter([*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "data")]), None)
     if data is None or _has_several(context, data):
         return False
     return not _is_shaped(made_by) and not any(_is_shaped_at(context, read) for read in reads)
+
+
+def _is_one(call: ast.Call) -> bool:
+    """Whether a factory is told sizes that are all 1: `torch.rand(1)`, `torch.zeros((1, 1))`."""
+    sizes = [item for size in call.args for item in (size.elts if isinstance(size, ast.Tuple | ast.List) else [size])]
+    return bool(sizes) and all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
+
+
+def _is_squeezed(context: Context, read: ast.expr) -> bool:
+    """Whether all dimensions of size 1 are taken away from what is read, there or where its name is bound."""
+    sources = [read, *(definitions(context, read) if isinstance(read, ast.Name) else ())]
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "squeeze"
+        and not part.args
+        for source in sources
+        for part in walk(source)
+    )
 
 
 def _is_shaped(node: ast.expr) -> bool:

@@ -23,9 +23,11 @@ _NUMBER_FIRST = frozenset(
     """
     pow float_power remainder bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift xlogy
     xlog1py zeta polygamma isin bucketize result_type normal
+    add sub subtract mul multiply div divide true_divide floor_divide
     """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
-"""Operations whose first argument may be a number (their schemas have an overload with a Scalar first)."""
+"""Operations whose first argument may be a number: their schemas have an overload with a Scalar first, or the parser of
+their arguments takes a number for a tensor (torch/csrc/utils/python_arg_parser.cpp)."""
 _INPUTS_LIKE = {"torch.nn.CTCLoss": "torch.nn.functional.ctc_loss"}
 """Layers some of whose inputs may be on another device, as those of these functions."""
 _CHANGE_DIMS = frozenset(

@@ -208,7 +208,7 @@ class Classes:
             value = beyond.attribute(base.type, name) if base.type and beyond is not None else None
         if value is None or value.kind == v.NAME:
             return value
-        if (value.is_module or value.kind == v.PARAMETER) and base.is_module:
+        if (value.is_module or value.kind in (v.PARAMETER, v.BUFFER)) and base.is_module:
             if value.place.device not in ("", "cpu"):
                 return value  # a child that was put on a device of its own
             if value.type == _ANY_MODULE or self._row(value.type).get("state") is False:

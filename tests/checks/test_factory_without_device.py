@@ -239,6 +239,8 @@ def test_modules(lines: str, wanted: str | None) -> None:
         "return x + torch.tensor(1.0)",
         "return x + torch.tensor(flag)",
         "return x + torch.zeros(3)[0]",
+        "start = torch.rand(1) * flag\nstart = start.long().squeeze()\nreturn x >= start",
+        "return x * torch.zeros((1, 1)).squeeze()",
         "t = torch.linspace(0, 1, 3)\nreturn x * t[flag] * t[flag - 1]",
         "return [x * t for t in torch.linspace(0, 1, 3)]",
         "a, b = torch.arange(2)\nreturn x * a",
@@ -279,6 +281,60 @@ def test_silent(lines: str) -> None:
 )
 def test_host_code_and_other_libraries_are_silent(text: str) -> None:
     assert check(HEAD + text, "DEV201") == []
+
+
+@pytest.mark.parametrize(
+    "factory", ["torch.rand(3).squeeze()", "torch.rand(1)", "torch.rand(1).squeeze(0) + torch.ones(3)"]
+)
+def test_one_element_alone_may_lose_its_dimensions(factory: str) -> None:
+    assert check(function(f"return x * ({factory})"), "DEV201") != []
+
+
+@pytest.mark.parametrize(
+    "lines, reported",
+    [
+        ("a = sizes[:, 0]\nreturn x * torch.tensor(sizes)", False),
+        ("a = sizes[:, 0]\nreturn x * torch.tensor([sizes, sizes])", True),
+        ("a, b = sizes\nn = len(sizes)\nreturn x * torch.tensor(sizes)", True),
+        ("sizes = [1, 2]\nreturn x * torch.tensor(sizes)", True),
+    ],
+)
+def test_a_copy_of_what_a_module_is_given_may_be_a_copy_of_a_tensor(lines: str, reported: bool) -> None:
+    text = HEAD + MODULE.format(lines.replace("\n", "\n        ")).replace(
+        "forward(self, x)", "forward(self, x, sizes)"
+    )
+    assert bool(check(text, "DEV201")) == reported
+
+
+BUILT = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+        self.{name}()
+
+    def {name}(self):
+        with torch.no_grad():
+            self.w.add_(torch.ones(3))
+
+    def forward(self, x):
+        return x * self.w
+"""
+
+
+@pytest.mark.parametrize(
+    "name, more, reported",
+    [
+        ("reset_parameters", "", False),
+        ("_fill", "", False),
+        ("init_weights", "", False),
+        ("grow", "", True),
+        ("reset_parameters", "\n    def start(self):\n        self.reset_parameters()\n", True),
+        ("reset_parameters", "\n\nnet = Net().cuda()\nnet.reset_parameters()\n", True),
+    ],
+)
+def test_what_fills_the_parameters_of_a_module_as_it_is_made(name: str, more: str, reported: bool) -> None:
+    assert bool(check(HEAD + BUILT.format(name=name) + more, "DEV201")) == reported
 
 
 def test_the_finding_stands_at_the_factory_and_names_both_ends() -> None:

@@ -72,6 +72,8 @@ def kind(lines: str, name: str = "x") -> str:
         ("x.to('excel')", v.UNKNOWN),
         ("x(1)", v.UNKNOWN),
         ("torch.pow(x, 2)", v.UNKNOWN),
+        ("torch.div(x, torch.ones(2))", v.UNKNOWN),
+        ("torch.add(x, torch.ones(2))", v.UNKNOWN),
         ("torch.tensor(x)", v.UNKNOWN),
         ("x.unsqueeze", v.UNKNOWN),
         ("x + 1", v.UNKNOWN),

@@ -88,6 +88,7 @@ def where(found: v.Value) -> str:
         ("self.a = nn.ReLU()", v.MODULE, "unknown"),
         ("self.a = nn.ModuleList([nn.Linear(2, 2)])", v.CONTAINER, SELF),
         ("self.a = nn.Parameter(torch.zeros(2))", v.PARAMETER, SELF),
+        ("self.a = nn.Buffer(torch.zeros(2))", v.BUFFER, SELF),
         ("self.a = self.b = nn.Parameter(torch.zeros(2))", v.PARAMETER, SELF),
         ("self.a: nn.Parameter = nn.Parameter(torch.zeros(2))", v.PARAMETER, SELF),
         ("self.a, self.b = nn.Linear(2, 2), 3", v.MODULE, SELF),
