@@ -17,6 +17,7 @@ from devlint.finding import Finding, Group, Location
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.synchronize import Semaphore
 
     from pathspec import GitIgnoreSpec
 
@@ -397,13 +398,16 @@ def _much_work(found: Iterable[Path | Finding]) -> bool:
 
 
 def _in_processes(found: Sequence[Path | Finding], jobs: int, action: Action[T]) -> Iterator[T | Finding]:
+    import multiprocessing
+
     size = max(1, min(_CHUNK, len(found) // (4 * jobs)))
     chunks = [found[start : start + size] for start in range(0, len(found), size)]
+    stop = multiprocessing.get_context("spawn").Semaphore(0)
     ready: dict[int, list[T | Finding]] = {}
     done = 0
     while done < len(chunks):
         waiting = [number for number in range(done, len(chunks)) if number not in ready]
-        pool = _pool(min(jobs, max(len(waiting), 1)))
+        pool = _pool(min(jobs, max(len(waiting), 1)), stop)
         try:
             futures = {number: _submit(pool, chunks[number], action) for number in waiting}
             while done < len(chunks):
@@ -416,9 +420,12 @@ def _in_processes(found: Sequence[Path | Finding], jobs: int, action: Action[T])
             for number in waiting:
                 if number > done and (results := _outcome(futures[number], wait=False)) is not None:
                     ready[number] = results
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        if done < len(chunks) and not ready and not _workers_live(action):
+        except BaseException:  # Ctrl-C: each process ends the file at hand, and begins no other
+            stop.release()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        pool.shutdown(wait=False, cancel_futures=True)
+        if done < len(chunks) and not ready and not _workers_live(action, stop):
             # As in a program that does its work on being imported: Python starts no process from it.
             for chunk in chunks[done:]:
                 yield from _many(chunk, action)
@@ -426,23 +433,23 @@ def _in_processes(found: Sequence[Path | Finding], jobs: int, action: Action[T])
         # Chunks are begun in order, so it was in one of the first of these: they are done file by file, and then the
         # others together again.
         suspects = [number for number in waiting if number >= done and number not in ready][:jobs]
-        ready.update((number, list(_one_by_one(chunks[number], action))) for number in suspects)
+        ready.update((number, list(_one_by_one(chunks[number], action, stop))) for number in suspects)
 
 
-def _workers_live(action: Action[T]) -> bool:
+def _workers_live(action: Action[T], stop: Semaphore) -> bool:
     """Whether a process can be started here that lives until it is given work."""
-    pool = _pool(1)
+    pool = _pool(1, stop)
     try:
         return _outcome(_submit(pool, (), action)) is not None
     finally:
         pool.shutdown(wait=False)
 
 
-def _one_by_one(chunk: Sequence[Path | Finding], action: Action[T]) -> Iterator[T | Finding]:
+def _one_by_one(chunk: Sequence[Path | Finding], action: Action[T], stop: Semaphore) -> Iterator[T | Finding]:
     pool: ProcessPoolExecutor | None = None
     try:
         for item in chunk:
-            pool = pool or _pool(1)
+            pool = pool or _pool(1, stop)
             results = _outcome(_submit(pool, (item,), action))
             if results is None:
                 yield _own_finding("DEV999", "devlint failed on this file: its process died", str(item))
@@ -477,22 +484,35 @@ def _outcome(future: Future[list[T | Finding]] | None, wait: bool = True) -> lis
         return None
 
 
+_stop: Semaphore | None = None
+"""In a worker process: free once nobody waits for its work any more."""
+
+
 def _many(chunk: Sequence[Path | Finding], action: Action[T]) -> list[T | Finding]:
-    return [item if isinstance(item, Finding) else _one(item, action) for item in chunk]
+    results: list[T | Finding] = []
+    for item in chunk:
+        # Tried and given back, without a wait: a process that dies at this point keeps nothing that others need.
+        if _stop is not None and _stop.acquire(block=False):
+            _stop.release()
+            break
+        results.append(item if isinstance(item, Finding) else _one(item, action))
+    return results
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
+def _pool(workers: int, stop: Semaphore) -> ProcessPoolExecutor:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # Started afresh everywhere: a fork of a process with threads may hang.
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_worker, (stop,))
 
 
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the main process, so that not every worker prints a traceback."""
+def _begin_worker(stop: Semaphore) -> None:
+    """Leave Ctrl-C to the main process, which frees `stop`, so that not every worker prints a traceback."""
     import signal
 
+    global _stop
+    _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
 

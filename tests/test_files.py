@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import socket
@@ -521,6 +522,12 @@ def measure(path, data, *, factor=1):
     return (path.as_posix(), len(data) * factor)
 
 
+def mark(path, data):
+    """Leaves a file behind, and takes a moment."""
+    Path(f"{path}.done").touch()
+    time.sleep(0.05)
+
+
 def shown(results):
     return [f"{item.code} {item.path}: {item.message}" if isinstance(item, Finding) else item for item in results]
 
@@ -541,7 +548,7 @@ def test_results_come_in_order_and_a_crash_is_a_finding():
 
 
 def test_little_work_is_done_here(monkeypatch):
-    def refuse(_):
+    def refuse(*_):
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(files, "_pool", refuse)
@@ -605,11 +612,18 @@ def test_where_no_process_can_be_started_the_work_is_done_here(folder):
     assert result.stdout.splitlines()[-1] == str([f"{number}.py 5" for number in range(6)])
 
 
-def test_who_stops_early_is_not_kept_waiting(much):
-    make(*(f"{number:02}.py" for number in range(8)), text="torch")
-    results = run_on([Path(f"{number:02}.py") for number in range(8)], 2, measure)
-    assert next(results) == ("00.py", 5)
+def test_who_stops_early_waits_for_the_files_at_hand_alone(much):
+    """As after Ctrl-C. Each process has a chunk of eight files at hand, and there are more at the ready."""
+    names = [f"{number:02}.py" for number in range(64)]
+    make(*names, text="torch")
+    results = run_on([Path(name) for name in names], 2, mark)
+    assert next(results) is None
     results.close()
+    after = len(list(Path().glob("*.done")))
+    for process in multiprocessing.active_children():
+        process.join()
+    assert after < len(names)
+    assert len(list(Path().glob("*.done"))) == after
 
 
 def test_as_many_processes_as_cpus(monkeypatch):
