@@ -54,8 +54,19 @@ def test_the_command_prints_one_line_and_counts(tmp_path: Path) -> None:
     assert result.output.splitlines() == [
         f"{file}:8:5: zeros: tensor, on cpu, made by torch.zeros at line 8",
         "",
-        "1 values, 1 of them tensors, 1 of these with a known place",
+        "1 value, 1 of them tensors, 1 of these with a known place",
     ]
+
+
+def test_an_argument_is_where_the_caller_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "step.py"
+    file.write_text("import torch\n\n\ndef step(x: torch.Tensor):\n    y = x + 1\n    print(y)\n")
+    lines = CliRunner().invoke(cli, ["trace", str(file)]).output.splitlines()
+    assert lines[0] == f"{file}:4:10: x: tensor (torch.Tensor), place given by the caller, the argument x"
+    assert lines[1].startswith(f"{file}:5:5: y: tensor, where x is, ")
+    assert lines[-1] == "2 values, 2 of them tensors, 1 of these with a known place"
+    asked = CliRunner().invoke(cli, ["trace", f"{file}:6"])
+    assert (asked.exit_code, f"`devlint trace {file}`" in asked.output) == (0, True)
 
 
 @pytest.mark.parametrize(
