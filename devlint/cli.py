@@ -92,7 +92,11 @@ _FILE_OPTIONS = (
     click.option(
         "--output-format", metavar="FORMAT", help="How findings are printed: text (the default), concise, json, github."
     ),
-    click.option("--statistics", is_flag=True, help="Print how often each rule reported, in place of the findings."),
+    click.option(
+        "--statistics",
+        is_flag=True,
+        help="Print how often each rule reported, in place of the findings; [*] all of it has a safe fix, [-] some.",
+    ),
     click.option("--stdin-filename", metavar="PATH", help="The name of what is read from standard input (PATHS is -)."),
     click.option(
         "--config",
@@ -248,7 +252,9 @@ def check(**given: Any) -> None:
     help="Apply also fixes that are right only if devlint reads the code rightly.",
 )
 def fix(diff: bool, **given: Any) -> None:
-    """Rewrite the device-placement bugs in PATHS whose right form is certain, and report the others.
+    """Rewrite the bugs in PATHS whose right form is certain.
+
+    The others are reported, as `check` does.
 
     PATHS are files and folders, by default the current folder; - takes standard input and prints it fixed. Exit code 1
     says that findings are left; with --diff, that something would change.
@@ -294,7 +300,10 @@ def fix(diff: bool, **given: Any) -> None:
 @cli.command()
 @click.argument("rules_wanted", nargs=-1, required=True, metavar="CODE|NAME...")
 def explain(rules_wanted: tuple[str, ...]) -> None:
-    """Print the page of a rule: what it reports, why that is bad, how it is fixed, when not to use it."""
+    """Print the page of a rule: what it reports, and why that is bad.
+
+    Then examples, how safe the fix is, and when not to use the rule.
+    """
     from devlint.output import pages
     from devlint.rulebook import UnknownRule, find_page
 
@@ -328,9 +337,10 @@ def rules(output_format: str) -> None:
 @cli.command()
 @click.argument("place", metavar="FILE[:LINE]")
 def trace(place: str) -> None:
-    """Print what devlint believes of each assignment in a file, and why.
+    """Print what devlint believes of each value in a file, and why.
 
-    What a value is, where it lives, and how it came there: to understand a finding, or its absence.
+    For each assignment and argument: what the value is, where it lives, and how it came there. It shows why there is a
+    finding, or none.
     """
     from devlint.config import ConfigError
     from devlint.output import beliefs
@@ -349,7 +359,12 @@ def trace(place: str) -> None:
 @click.argument("target", required=False, metavar="[SCRIPT]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 @click.option("-m", "kind", flag_value="module", help="SCRIPT is the name of a module, as in `python -m`.")
-@click.option("--pytest", "kind", flag_value="pytest", help="Run pytest; SCRIPT and ARGUMENTS are what it is given.")
+@click.option(
+    "--pytest",
+    "kind",
+    flag_value="pytest",
+    help="Run pytest; SCRIPT and ARGUMENTS are what it is given, its own options after --.",
+)
 @click.option(
     "--fixes",
     multiple=True,
@@ -371,10 +386,19 @@ def trace(place: str) -> None:
     metavar="DEVICE",
     help="auto (the default: the real ones, else simulated ones), cuda, mps, xpu, simulated or simulated:NUMBER.",
 )
-@click.option("--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Stop the program after this time.")
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop the program after this time.",
+)
 @click.option("--write-noqa", is_flag=True, help="Write refuted findings into the files, as `# noqa` with the reason.")
 @click.option(
-    "--format", "output_format", type=_Choice(("text", "json")), default="text", metavar="FORMAT", help="text or json."
+    "--output-format",
+    type=_Choice(("text", "json")),
+    default="text",
+    metavar="FORMAT",
+    help="text (the default) or json.",
 )
 def verify(
     target: str | None,
@@ -388,10 +412,11 @@ def verify(
     write_noqa: bool,
     output_format: str,
 ) -> None:
-    """Run SCRIPT with ARGUMENTS, and check what devlint says of it: confirmed, refuted, not reached.
+    """Run SCRIPT, and say which findings on it the run confirms.
 
-    It runs on the accelerators of this machine, or on simulated ones. Exit code 1 says that a finding stands that the
-    run did not refute, or that the run showed a fault; 2 that the program failed for another cause.
+    It runs on the accelerators of this machine, or on simulated ones. OPTIONS stand before SCRIPT: what follows is
+    handed to it. Exit code 1 says that a finding stands that the run did not refute, or that the run showed a fault;
+    2 that the program failed for another cause.
     """
     from devlint.config import ConfigError
     from devlint.rulebook import UnknownRule
@@ -403,7 +428,9 @@ def verify(
     if not _DEVICE.fullmatch(device):
         raise click.UsageError(f"--device is auto, cuda, mps, xpu, simulated or simulated:NUMBER, not {device!r}.")
     if (rule is not None or fixes) and (write_noqa or output_format == "json"):
-        raise click.UsageError("--write-noqa and --format are for the run of a program, without --fixes and --rules.")
+        raise click.UsageError(
+            "--write-noqa and --output-format are for the run of a program, without --fixes and --rules."
+        )
     given = target is not None or kind == "pytest"
     if rule is None and not fixes and not given:
         raise click.UsageError("name a script to run, a module with -m, --pytest, --fixes or --rules.")
@@ -435,7 +462,7 @@ _DEVICE = re.compile(r"auto|cuda|mps|xpu|simulated(:\d+)?")
 
 @cli.command()
 def devices() -> None:
-    """Say which devices torch sees on this machine, and what devlint can do with them."""
+    """Say which devices torch sees here, and which can be simulated."""
     from devlint.runtime.devices import TorchMissing, describe
 
     try:

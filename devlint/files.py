@@ -47,7 +47,7 @@ def discover(
     """The files under these paths, each once: in the order of `paths`, and in a folder by name, links to files last.
 
     What is there and cannot be read (a folder without permission, a broken link, a loop of links, a named pipe) is a
-    DEV901 finding. `say` is told what is passed over without one: links to folders.
+    DEV901 finding. `say` is told what is passed over without one: links to folders, and notebooks that are named.
     """
     seen: set[str] = set()
     for path in paths:
@@ -61,6 +61,9 @@ def discover(
             continue
         if stat.S_ISDIR(mode):
             yield from _walk(name, config, seen, say)
+        elif name.endswith(".ipynb"):
+            if say is not None:
+                say(f"{name}: notebooks are not read")
         elif stat.S_ISREG(mode):
             yield from _once(Path(name), os.path.realpath(name), seen)
         else:

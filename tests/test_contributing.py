@@ -18,6 +18,13 @@ def block(language: str) -> str:
     return found[1]
 
 
+def test_the_shown_page_says_what_every_page_says():
+    assert re.search(r"^Group: performance$", block("markdown"), re.MULTILINE)
+    assert "(Group.PERFORMANCE,)" in block("python")
+    (safety,) = re.findall(r"^## Fix safety\n\n(.*)", block("markdown"), re.MULTILINE)
+    assert safety.startswith("Safe: ") and "rewrite.safe(" in block("python")
+
+
 def test_the_shown_rule(tmp_path):
     copy_shipped(tmp_path / "copy")
     (tmp_path / "copy/devlint/checks/repeated_transfer.py").write_text(block("python"))

@@ -82,6 +82,13 @@ def test_a_named_file_is_taken_whatever_it_is_called():
     assert found("script", "a.txt", "build/x.py") == ["script", "a.txt", "build/x.py"]
 
 
+def test_a_notebook_is_not_taken_for_python():
+    make("a.py", "nb.ipynb")
+    said = []
+    assert found("nb.ipynb", "a.py", say=said.append) == ["a.py"]
+    assert said == ["nb.ipynb: notebooks are not read"]
+
+
 def test_default_exclusions():
     make(
         "a.py",

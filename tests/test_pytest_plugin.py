@@ -89,6 +89,7 @@ def test_marked_tests_run_on_each_device(tmp_path):
         "test_unmarked": "PASSED",
     }, out
     assert "found at least two devices, cuda:0 and cpu!" in out
+    assert re.search(r"^test_it\.py:12: RuntimeError$", out, re.MULTILINE), "the line of the model, not one of devlint"
 
 
 def test_a_projects_own_fixture_of_the_name_stays_its_own(tmp_path):

@@ -113,6 +113,13 @@ def test_the_shown_test_fails_until_the_table_is_a_buffer(tmp_path):
         assert ("test_output_lies_with_the_input[simulated]" in done.stdout) == (text is model)
 
 
+def test_the_shown_functions(capsys):
+    exec(block("python", "fix_source"), {})
+    found, *fixed = capsys.readouterr().out.splitlines()
+    assert found.startswith("3 DEV101 `.cuda()`")
+    assert fixed == ["import torch", "x = torch.rand(3)", "x = x.cuda()", "print(x)", ""]
+
+
 def test_the_table_of_rules_is_current(devlint):
     listed = devlint("rules", "--output-format", "markdown").stdout.decode()
     between = re.search(r"<!-- rules: .* -->\n\n(.*?)\n<!-- end of rules -->\n", TEXT, re.DOTALL)

@@ -54,7 +54,7 @@ def test_a_fixed_program_has_nothing_to_report(process, tmp_path):
 
 def test_another_error_is_shown_as_the_program_alone_would_show_it(process, tmp_path):
     (tmp_path / "fails.py").write_text("import torch\nx = torch.zeros(3)\nprint(x.shape)\nx.view(2)\n")
-    done = process("verify", "--device", "simulated", "--format", "json", "fails.py")
+    done = process("verify", "--device", "simulated", "--output-format", "json", "fails.py")
     report = json.loads(done.stdout)
     assert (report["end"]["kind"], report["end"]["error"], report["findings"]) == ("raised", "RuntimeError", [])
     assert b"torch.Size([3])" in done.stderr
@@ -119,8 +119,8 @@ def test_one_page_is_verified_by_its_code(devlint):
         ((), b"name a script to run"),
         (("missing.py",), b"no such script: missing.py"),
         (("--device", "tpu", "x.py"), b"not 'tpu'"),
-        (("--format", "xml", "x.py"), b"none of text, json"),
-        (("--format", "json", "--rules"), b"for the run of a program"),
+        (("--output-format", "xml", "x.py"), b"none of text, json"),
+        (("--output-format", "json", "--rules"), b"for the run of a program"),
         (("--write-noqa", "--fixes", "x.py"), b"for the run of a program"),
         (("--device", "cuda", "lost.py"), b"torch finds no cuda device here; --device simulated"),
     ],
@@ -132,6 +132,14 @@ def test_wrong_use(devlint, tmp_path, arguments, words):
     done = devlint("verify", *arguments)
     assert words in done.stderr
     assert done.returncode == 2
+
+
+def test_a_wrong_setting_is_said_before_the_run(process, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.devlint]\nselct = []\n")
+    (tmp_path / "lost.py").write_text(LOST)
+    done = process("verify", "--device", "simulated", "lost.py")
+    assert b'unknown key "selct"' in done.stderr
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_without_torch_the_message_says_what_to_install(devlint, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ _CPU = torch.device("cpu")
 
 def call(machine: Machine, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make the call, judged operator by operator. Raises the error that torch raises on such a machine."""
+    __tracebackhide__ = True
     machine.start()
     try:
         with Judge(machine):

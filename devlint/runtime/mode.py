@@ -108,6 +108,7 @@ class SimulationMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        __tracebackhide__ = True  # pytest shows the line of the test or model
         kwargs = kwargs or {}
         machine = self.machine
         if current_machine() is not machine:  # it has ended, or another one is open inside it
@@ -129,6 +130,7 @@ class SimulationMode(TorchFunctionMode):
 
     def plain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call without a stand-in: check where its tensors lie, make it on the CPU, mark the result."""
+        __tracebackhide__ = True
         machine = self.machine
         found: list[torch.device | None] = []
         places(machine, args, found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from devlint.config import Config
 from devlint.files import ChangedMeanwhile, write_atomically
 from devlint.runtime.verify import judge
 from devlint.runtime.verify.evidence import Evidence
@@ -64,15 +65,15 @@ def verify(order: Order, *, aside: bool = False) -> Outcome:
 
     `aside` sends the program's output to stderr. Raises CannotRun, TorchMissing, and ConfigError.
     """
+    config, _ = settle([order.root], {})  # what is wrong in it is said before a long run, not after it
     evidence = run(order, aside=aside).evidence
     if evidence.end.kind == "refused":
         raise CannotRun(evidence.end.message)
-    return outcome(evidence, order.root)
+    return outcome(evidence, config)
 
 
-def outcome(evidence: Evidence, root: str) -> Outcome:
+def outcome(evidence: Evidence, config: Config) -> Outcome:
     """What a run says of the findings on the files that ran."""
-    config, _ = settle([root], {})
     checked = check_files(evidence.files, config)
     claims = [item.claim for item in checked]
     verdicts = judge.judge(claims, evidence)

@@ -10,6 +10,7 @@ from runtime.test_programs import IDS, NAMES, PROGRAMS, TWO, load_text
 from runtime.watching import Watch, watch
 
 from devlint.runtime.verify.judge import CONFIRMED
+from devlint.session import settle
 from devlint.verifying.script import Outcome, outcome
 
 __all__ = ["watch"]
@@ -20,7 +21,7 @@ def verify(watch: Watch, folder: Path, name: str, text: str) -> Outcome:
     devices = '"cuda:0", "cuda:1"' if name in TWO else '"cuda:0"'
     evidence = watch(f"import {name}\n\n{name}.main({devices})\n", **{name: text})
     assert set(evidence.files) == {str(folder / "script.py"), str(folder / f"{name}.py")}
-    return outcome(evidence, str(folder))
+    return outcome(evidence, settle([str(folder)], {})[0])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -257,7 +257,9 @@ def _pytest(run: Watching) -> int:
         others = 0
 
     watch = Watch()
-    code = int(pytest.main(["-p", "no:cacheprovider", *run.order.arguments], plugins=[watch]))
+    # Devlint is there before its pytest plugin is, and has no assertions to rewrite.
+    quiet = ("-W", "ignore:Module already imported so cannot be rewritten. devlint:pytest.PytestAssertRewriteWarning")
+    code = int(pytest.main(["-p", "no:cacheprovider", *quiet, *run.order.arguments], plugins=[watch]))
     if code == pytest.ExitCode.TESTS_FAILED and not watch.others:
         return 0  # what failed is in the evidence
     return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code

@@ -399,6 +399,7 @@ class _Mode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        __tracebackhide__ = True  # pytest shows the line of the test or model
         kwargs = kwargs or {}
         if type(func) is MethodWrapperType:  # an attribute is read or set
             result = func(*args, **kwargs)
