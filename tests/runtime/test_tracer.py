@@ -160,6 +160,15 @@ def test_a_model_that_stays_on_the_host_is_noted(watch: Watch) -> None:
     assert seen(evidence, "host model") == {("host model", 4, "", 1)}
 
 
+def test_a_model_that_is_filled_and_cast_before_its_move_does_not_stay_on_the_host(watch: Watch) -> None:
+    evidence = watch(
+        HEAD
+        + "net = nn.Linear(2, 2)\nnet.double()\nnet.load_state_dict(nn.Linear(2, 2).double().state_dict())\n"
+        + 'net.to("cuda")(torch.ones(1, 2).double().cuda())\n'
+    )
+    assert seen(evidence, "host model") == set()
+
+
 def test_loads_say_where_their_tensors_came_to_lie(watch: Watch, tmp_path: Path) -> None:
     path = repr(str(tmp_path / "a.pt"))
     evidence = watch(
