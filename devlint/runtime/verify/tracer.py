@@ -153,10 +153,10 @@ class Tracer:
             self._on_device.add(place)
             self.note("device", place)
         kinds = {type(operand) is nn.Parameter for operand in operands}
-        if len(kinds) == 2 and all(device(operand) == _CPU for operand in operands):
-            # Without a result it is asked about, and where a parameter is the result it is loaded or cast.
-            if results and not any(type(made) is nn.Parameter for made in results):
-                self.note("host model", place)
+        # Without a result a parameter is only asked about, and one that is the result is loaded or cast.
+        used = len(kinds) == 2 and results and not any(type(made) is nn.Parameter for made in results)
+        if used and all(device(operand) == _CPU for operand in operands):
+            self.note("host model", place)
 
     def _moved(
         self, name: str, frame: FrameType, place: Place, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
