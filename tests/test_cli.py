@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -564,6 +565,8 @@ def test_ctrl_c_is_quiet(tmp_path):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A shell that starts the tests in the background has them ignore Ctrl-C, and so would this process.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     with pytest.raises(subprocess.TimeoutExpired):  # it waits for its input
