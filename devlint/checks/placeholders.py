@@ -10,15 +10,21 @@ from devlint.syntax.trees import walk
 
 
 def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
-    """Whether the tensor on the CPU is what a name has before a chain of `if` and `elif` that tells all cases apart.
+    """Whether the tensor on the CPU is what a name has before a chain of `if` and `elif` that tells all cases apart, or
+    before the first turn of a loop, which sets it.
 
     ```
     weight = torch.tensor([0])
     if mode == "add": weight = a + b
     elif mode == "multiply": weight = a * b
+
+    total, first = torch.zeros(1), True
+    while True:
+        if first: total, first = step(), False
+        else: total = torch.cat([total, step()])
     ```
 
-    That none of the cases holds can be written, but is not meant.
+    That none of the cases holds, or that the first turn is another, can be written, but is not meant.
     """
     expression, value = mismatch.host
     while isinstance(expression, ast.Subscript | ast.Attribute | ast.Call):
@@ -26,6 +32,8 @@ def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
     made = value.origin.node if value.origin is not None else None
     if not isinstance(expression, ast.Name) or not isinstance(made, ast.AST):
         return False
+    if _is_after_first_turn(context, mismatch.meeting.node, expression.id):
+        return True
     child = made
     for above in context.inference.ancestors(made):
         if isinstance(child, ast.stmt):
@@ -35,6 +43,32 @@ def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
             return any(_tells_apart(one, expression.id) for one in later)
         child = above
     return False
+
+
+def _is_after_first_turn(context: Context, meeting: ast.AST, name: str) -> bool:
+    """Whether a meeting stands in the other branch of an `if` in a loop that sets the name in the first turn: it asks
+    for a flag that it then changes, or whether a count is 0."""
+    child = meeting
+    for above in context.inference.ancestors(meeting):
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        if isinstance(above, ast.If) and child is not above.test:
+            arms = [above.body, above.orelse]
+            other = next(arm for arm in arms if child not in arm)
+            in_loop = any(isinstance(one, ast.For | ast.While) for one in context.inference.ancestors(above))
+            if in_loop and _sets(other, name) and _asks_for_first(above.test, other):
+                return True
+        child = above
+    return False
+
+
+def _asks_for_first(test: ast.expr, arm: list[ast.stmt]) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant):
+        zero = test.comparators[0].value == 0 and isinstance(test.comparators[0].value, int)
+        return zero and isinstance(test.left, ast.Name)
+    return isinstance(test, ast.Name) and _sets(arm, test.id)
 
 
 def _tells_apart(statement: ast.stmt, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -358,9 +358,25 @@ class PlainModuleContainer(Rule):
             return False
         if Made.PARAMETER in made and any(self._hands_out(method, kept.name) for method in methods(class_)):
             return False
+        if self._is_fed_by_hand(class_, kept):
+            return False
         value = kept.local or kept.value
         hidden = isinstance(value, ast.List | ast.Tuple) and len(value.elts) == 1 and len(kept.elements) == 1
         return not (hidden and not kept.mapping and self._read_at_zero(class_, kept))
+
+    def _is_fed_by_hand(self, class_: ast.ClassDef, kept: _Kept) -> bool:
+        """`self.kept[i](x.to(self.place))`: each call of an item moves its input to where the class keeps the items."""
+        parents = self.context.inference.parents
+        own = self.context.inference.classes.assignments(
+            class_
+        ).keys()  # LightningModule has a `device` that follows it
+        calls = []
+        for part in walk(class_):
+            item = parents.get(part) if isinstance(part, ast.Attribute) and part.attr == kept.name else None
+            call = parents.get(item) if isinstance(item, ast.Subscript) and item.value is part else None
+            if isinstance(call, ast.Call) and call.func is item:
+                calls.append(call)
+        return bool(calls) and all(bool(call.args) and _is_moved_to_own(call.args[0], own) for call in calls)
 
     def _hands_out(self, method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
         """Whether a method gives the kept parameters, or one of them, to an optimizer or to its caller, or moves them:
@@ -552,6 +568,17 @@ def _pairs(part: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.exp
                 yield item, values[position] if plain else None
         else:
             yield target, part.value
+
+
+def _is_moved_to_own(node: ast.expr, own: Collection[str]) -> bool:
+    """`x.to(self.place)`: moved to a device that an attribute of the class's own names."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "to":
+        return False
+    places = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return any(
+        isinstance(place, ast.Attribute) and place.attr in own and path_of(place) == f"self.{place.attr}"
+        for place in places
+    )
 
 
 def _moves(loop: ast.For) -> bool:

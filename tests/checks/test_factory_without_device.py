@@ -283,6 +283,32 @@ def test_host_code_and_other_libraries_are_silent(text: str) -> None:
     assert check(HEAD + text, "DEV201") == []
 
 
+TURNS = """\
+total = torch.zeros(1)
+first = True
+for i in range(9):
+    if {test}:
+        {then}
+    else:
+        total = torch.cat([total, x])
+return total"""
+
+
+@pytest.mark.parametrize(
+    "test, then, reported",
+    [
+        ("first", "total, first = x, False", False),
+        ("not first", "total, first = x, True", False),
+        ("i == 0", "total = x", False),
+        ("flag", "total = x", True),
+        ("i == 3", "total = x", True),
+        ("first", "first = False", True),
+    ],
+)
+def test_what_the_first_turn_of_a_loop_sets_is_no_operand_in_the_others(test: str, then: str, reported: bool) -> None:
+    assert bool(check(function(TURNS.format(test=test, then=then)), "DEV201")) == reported
+
+
 @pytest.mark.parametrize(
     "factory", ["torch.rand(3).squeeze()", "torch.rand(1)", "torch.rand(1).squeeze(0) + torch.ones(3)"]
 )

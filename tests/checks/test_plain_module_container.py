@@ -354,6 +354,23 @@ def test_silent(name: str) -> None:
     assert check(program(SILENT[name]), "DEV203") == []
 
 
+@pytest.mark.parametrize(
+    "call, reported",
+    [
+        ("self.parts[0](x.to(self.device))", False),
+        ("self.parts[0](x.to(device=self.device))", False),
+        ("self.parts[0](x.to(x.dtype))", True),
+        ("self.parts[0](x)", True),
+        ("self.parts[0](x.to(self.device)) + self.parts[1](x)", True),
+    ],
+)
+def test_items_that_are_fed_where_the_class_keeps_them(call: str, reported: bool) -> None:
+    tail = f"\n    def forward(self, x):\n        return {call}\n"
+    body = "self.parts = [nn.Linear(n, n) for _ in names]"
+    assert check(program(f"{body}\nself.device = n", tail), "DEV203") == ([(ROW, "DEV203")] if reported else [])
+    assert check(program(body, tail), "DEV203") == [(ROW, "DEV203")]
+
+
 LEFT_OUT = "self.parts = [nn.Parameter(torch.ones(n)) for _ in names]"
 
 
