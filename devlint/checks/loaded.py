@@ -21,7 +21,7 @@ from devlint.finding import Edit, Fix
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import last_name, walk
+from devlint.syntax.trees import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -50,7 +50,6 @@ _HOST_CLASSES = re.compile(
     r"Dataset|DataModule|DataLoader|Sampler|Collat|Transform|Vocab|Tokenizer|Scheduler|Annealer|Lexicon|Dictionary"
 )
 _TEST_FILE = re.compile(r"(?:^|[\\/])(?:test_[^\\/]*|[^\\/]*_test|conftest)\.pyi?$")
-_RANK = re.compile(r"(?:^|_)rank$|^process_index$")
 _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 
@@ -107,31 +106,12 @@ def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
     """Loads that are right as they are: in tests and data sets, files of this run, behind a check of the device."""
     if is_left_to_tests(context, load, fate):
         return True
-    if _is_of_one_rank(context, load):
-        return True
     feeds = fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL)
     if load.is_lightning and not _leaves_trainer(context, fate):
         return True
     if not feeds and _is_own_data(context, load):
         return True
     return is_round_trip(context, load) or _is_guarded(context, load.call) or _is_published_on_host(context, load)
-
-
-def _is_of_one_rank(context: Context, load: Load) -> bool:
-    """Whether the file's name holds the rank of the process that reads it: it wrote it, with its own device."""
-    sources = [load.source] if load.source is not None else []
-    for _ in range(3):
-        if any(_RANK.search(last_name(part)) for source in sources for part in walk(source)):
-            return True
-        names = [part for source in sources for part in walk(source) if isinstance(part, ast.Name)]
-        sources = [definition for name in names for definition in _last_before(context, name)]
-    return False
-
-
-def _last_before(context: Context, name: ast.Name) -> list[ast.expr]:
-    """What a name was given last before it is read; of several files that it names in turn, that one is meant."""
-    before = [found for found in definitions(context, name) if found.lineno < name.lineno]
-    return sorted(before, key=lambda found: found.lineno)[-1:]
 
 
 def _is_published_on_host(context: Context, load: Load) -> bool:

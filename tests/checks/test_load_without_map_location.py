@@ -345,11 +345,6 @@ SILENT = [
         "best = folder + '/best.pt'\nnet.load_state_dict(torch.load(best))",
         id="written by what the training loop calls",
     ),
-    pytest.param("net.load_state_dict(torch.load(f'net_{rank}.pt'))", id="of one rank"),
-    pytest.param(
-        "name = f'{p}_{state.process_index}'\npath = os.path.join(folder, name)\nnet.load_state_dict(torch.load(path))",
-        id="of one process",
-    ),
     pytest.param("torch.set_rng_state(torch.load(p))", id="generator"),
     pytest.param(
         "b = io.BytesIO()\ntorch.save(net.state_dict(), b)\nb.seek(0)\nnet.load_state_dict(torch.load(b))",
@@ -454,8 +449,6 @@ LOOP = "for x in batches:\n    net(x).backward()\n    "
         f"{LOOP}print(folder)\n{AFTER}",
         f"{AFTER}\n{LOOP}stop(folder)",
         "if train:\n    " + LOOP.replace("\n", "\n    ") + f"stop(folder)\n{AFTER}",
-        "path = folder + p\nnet.load_state_dict(torch.load(path))\npath = f'{p}_{rank}'",
-        "net.load_state_dict(torch.load(f'{p}_{frank}'))",
         f"{LOOP}stop(args)\nnet.load_state_dict(torch.load(args.best))",
     ],
 )
