@@ -316,10 +316,10 @@ class PlainModuleContainer(Rule):
             kept.name = ""
 
     def _argument(self, node: ast.expr, kept: _Kept) -> None:
-        """It is handed to a call, whole or unpacked."""
+        """It is handed to a call, whole or unpacked; or unpacked into another container."""
         kept.read = True
-        call = next(above for above in self.context.ancestors(node) if isinstance(above, ast.Call))
-        name = self.context.name_of(call.func) or ""
+        call = next((above for above in self.context.ancestors(node) if isinstance(above, ast.Call | ast.stmt)), None)
+        name = (self.context.name_of(call.func) or "") if isinstance(call, ast.Call) else ""
         if self._is_registered(node):
             kept.name = ""
         elif name.rpartition(".")[2] in ("isinstance", "sorted") and name.startswith("builtins."):

@@ -190,6 +190,11 @@ UNFIXED = [
     ("self.parts = [nn.Linear(n, n)]\nassert isinstance(self.parts, list)", TAIL, "isinstance"),
     ("self.parts = [nn.Linear(n, n)]", "\n    def forward(self, x):\n        return run(self.parts, x)\n", "handed"),
     (
+        "self.parts = [nn.Linear(n, n)]",
+        "\n    def forward(self, x):\n        every = [None, *self.parts]\n        return every[1](x)\n",
+        "handed",
+    ),
+    (
         "self.parts = {'a': nn.Linear(n, n)}",
         "\n    def forward(self, x):\n        return self.parts.get(x)\n",
         "`.get`",
