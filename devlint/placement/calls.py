@@ -174,6 +174,11 @@ def _named_call(
     evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Arguments, receiver: Value | None
 ) -> Value:
     name = callee.type
+    if isinstance(callee.node, ast.Call):
+        bound = _with_bound(evaluator, callee.node, arguments)
+        if bound is None:
+            return evaluator.unknown(node)
+        arguments = bound
     special = _SPECIAL.get(name) or (_SPECIAL["*pass"] if name.rsplit(".", 1)[-1] in _PASS_THROUGH else None)
     if special is not None:
         result = special(evaluator, node, arguments)
@@ -190,6 +195,26 @@ def _named_call(
     result = beyond.result(name, arguments, receiver, evaluator)
     beyond.called(name, evaluator, node)
     return evaluator.unknown(node) if result is None else result
+
+
+def _with_bound(evaluator: Evaluator, partial: ast.Call, arguments: Arguments) -> Arguments | None:
+    """The arguments of a call of what `partial(...)` gave, with those that it bound; None where not all are seen."""
+    if any(keyword.arg is None for keyword in partial.keywords):
+        return None
+    known = evaluator.values
+    first = tuple((one, known.get(one) or evaluator.unknown(one)) for one in partial.args[1:])
+    named = {
+        keyword.arg: (keyword.value, known.get(keyword.value) or evaluator.unknown(keyword.value))
+        for keyword in partial.keywords
+        if keyword.arg is not None
+    }
+    starred = any(isinstance(one, ast.Starred) for one in partial.args)
+    return replace(
+        arguments,
+        positional=(*first, *arguments.positional),
+        named={**named, **arguments.named},
+        open_ended=arguments.open_ended or starred,
+    )
 
 
 def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:
@@ -755,7 +780,11 @@ def operate(evaluator: Evaluator, node: ast.expr, operands: Sequence[Operand]) -
         return evaluator.unknown(node)
     place = evaluator.inference.meet(evaluator, node, tensors, {})
     alone = all(value.is_tensor or _is_number(value) for _, value in operands)
-    dims = v.scalar_dims(*(value for _, value in tensors)) if alone else None
+    scalars = v.scalar_dims(*(value for _, value in tensors))
+    if not alone and scalars is not None:
+        # What is not known may be a tensor elsewhere, which a number in a tensor meets on any device.
+        return Value(kind=v.TENSOR, place=v.NOWHERE_KNOWN, ids=frozenset([node]))
+    dims = scalars if alone else None
     return Value(kind=v.TENSOR, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
 
 

@@ -109,9 +109,12 @@ def seen_from_outside(value: Value, node: ast.AST, places: Places = nowhere, ide
         place = Place(key=("result", identity))
     if isinstance(node, ast.Call) and origin is not None:
         origin = Origin(f"given by {last_name(node.func)}()", node.lineno, node, node)
+    # What follows an argument may have no dimensions, if the argument has none.
+    follows = value.dims is None and value.place.key is not None and place != value.place
     return replace(
         value,
         place=place,
+        dims=v.MAYBE_NONE if follows else value.dims,
         items=items,
         element=element,
         ids=frozenset([identity]),

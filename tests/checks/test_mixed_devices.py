@@ -54,6 +54,7 @@ TOGETHER = [
     "a + b.sum().item()",
     "a * c.sum().cpu()",
     "torch.where(a > 0, a, torch.tensor(0.0))",
+    "torch.broadcast_tensors(a, b)[0] + a",
     "a[torch.tensor([0])]",
     "a[0] = b[0]",
     "a[:] = b",
@@ -120,6 +121,7 @@ def test_torch_takes_what_is_not_reported(line: str, simulation: None) -> None:
         "if torch.cuda.device_count() > 1:\n    b = b.to(a)\na + b",
         "try:\n    b = b.to(a)\nexcept RuntimeError:\n    pass\na + b",
         "for _ in range(2):\n    b = b.to(a)\nb + a",
+        "def half(s):\n    return 1 - s, s\nlow, high = half(c[flag])\ntorch.stack([(d - flag) / torch.log(high)]) @ a",
     ],
 )
 def test_what_is_not_proven_is_silent(lines: str) -> None:
