@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from devlint.checks import guards, rewrite
@@ -27,6 +28,7 @@ _REFUSERS = {
     "torch.from_numpy": "torch.from_numpy() takes no keyword arguments",
     "torch.Tensor.type_as": "type_as() got an unexpected keyword argument 'device'",
 }
+_FILE_NAME = re.compile(r"[\\/]|\.(?:pth?|ckpt|bin|tar|pkl|model)$")
 _NO_DEVICE_TAKERS = frozenset({"from_numpy", "type_as"})
 _NOT_DEVICES = frozenset(
     {"torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.amp.autocast_mode.autocast"}
@@ -192,6 +194,13 @@ class InvalidDevice(Rule):
         if words is None:
             return
         self._said.add(at)
+        if map_location and _FILE_NAME.search(text.text):
+            self.report(
+                at,
+                f"{callee} takes `map_location` here, and '{text.text}' is the name of a file: the call raises",
+                no_fix="which file is meant to be loaded is yours to say",
+            )
+            return
         fix, no_fix = self._repair(text, at, direct, map_location)
         where = f"the default of {text.default} makes " if text.default else ""
         self.report(

@@ -259,3 +259,16 @@ def test_names_and_paths_are_left_alone() -> None:
     """A peer renamed identifiers and paths that hold the word."""
     body = 'gpu = use_cuda = "/usr/local/cuda:0,1"\nprint(gpu, use_cuda)\n'
     assert fixed(HEAD + body, "DEV401", unsafe=True) == HEAD + body
+
+
+@pytest.mark.parametrize(
+    "call", ['torch.load(net.state_dict(), "./net.pth")', 'torch.load("a.pt", map_location="b.pt")']
+)
+def test_the_name_of_a_file_in_the_place_of_the_device(call: str) -> None:
+    import torch
+
+    net = torch.nn.Linear(2, 2)
+    (found,) = findings(HEAD + call, "DEV401")
+    assert "is the name of a file" in found.message and found.fix is None
+    with pytest.raises((AttributeError, OSError, RuntimeError)):
+        eval(call, {"torch": torch, "net": net})
