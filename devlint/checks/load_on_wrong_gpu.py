@@ -10,13 +10,21 @@ from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.fate import Fate, Follower
-from devlint.checks.loaded import Choice, choose, fix_for, holds_tensors, is_left_to_tests, rank_device_for
+from devlint.checks.loaded import (
+    Choice,
+    choose,
+    fix_for,
+    holds_tensors,
+    is_left_to_tests,
+    is_of_one_rank,
+    rank_device_for,
+)
 from devlint.checks.loading import NAMES, Load, calls_of, is_nowhere
 from devlint.finding import Group, RuleInfo
 from devlint.placement import values as v
 from devlint.screen import All, Mentions, Texts
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import children, walk
+from devlint.syntax.trees import children, is_none, last_name, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DISTRIBUTED = frozenset({"init_process_group", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"})
@@ -41,7 +49,7 @@ class LoadOnWrongGpu(Rule):
         follower: Follower | None = None
         for load in calls_of(context):
             where = _one_place(context, load)
-            if where is None:
+            if where is None or is_of_one_rank(context, load.source):
                 continue
             follower = follower or Follower(context)
             if not _in_each_process(context, load.call, follower) or _for_one_rank(context, load.call):
@@ -153,6 +161,16 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
         stack += [child for child in children(node) if not isinstance(child, (*_FUNCTIONS, ast.ClassDef))]
 
 
+def _has_no_gpu_of_its_own(choice: ast.If | ast.IfExp, branch: ast.AST) -> bool:
+    """Whether a branch is that of `gpu is None`: of one process for all GPUs, or of none."""
+    test = choice.test
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and is_none(test.comparators[0])):
+        return False
+    body = choice.body if isinstance(choice.body, list) else [choice.body]
+    chosen = branch in body if isinstance(test.ops[0], ast.Is) else branch is not test and branch not in body
+    return chosen and isinstance(test.ops[0], ast.Is | ast.IsNot) and "gpu" in last_name(test.left).lower()
+
+
 def _for_one_rank(context: Context, call: ast.Call) -> bool:
     """Whether only one process loads, or what one loads is handed to the others."""
     child: ast.AST = call
@@ -162,6 +180,8 @@ def _for_one_rank(context: Context, call: ast.Call) -> bool:
             and child is not above.test
             and _ONE_RANK.search(ast.unparse(above.test))
         ):
+            return True
+        if isinstance(above, ast.If | ast.IfExp) and _has_no_gpu_of_its_own(above, child):
             return True
         for name in ("body", "orelse"):
             block = getattr(above, name, None)

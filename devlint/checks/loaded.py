@@ -21,7 +21,7 @@ from devlint.finding import Edit, Fix
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of
 from devlint.syntax.lazy import cst
-from devlint.syntax.trees import walk
+from devlint.syntax.trees import last_name, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -35,6 +35,8 @@ _WEIGHTS = _set(
     weight weights ckpt ckpts checkpoint checkpoints pretrained pretrain pth backbone statedict lora unet vae
     """
 )
+_PARTS = _set("model models net network module generator discriminator encoder decoder embedding embeddings params")
+"""Keys under which a checkpoint keeps the state of a model."""
 _NO_WEIGHTS = _set(
     """
     vocab vocabulary vocabs args argument arguments config cfg stats stat statistics metric metrics scheduler
@@ -50,6 +52,7 @@ _HOST_CLASSES = re.compile(
     r"Dataset|DataModule|DataLoader|Sampler|Collat|Transform|Vocab|Tokenizer|Scheduler|Annealer|Lexicon|Dictionary"
 )
 _TEST_FILE = re.compile(r"(?:^|[\\/])(?:test_[^\\/]*|[^\\/]*_test|conftest)\.pyi?$")
+_RANK = re.compile(r"(?:^|_)rank(?:$|_)", re.I)
 _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 
@@ -75,7 +78,15 @@ def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
     if used:
         return True
     vague = (Use.PASSED, Use.RETURNED, Use.STORED, Use.SAVED, Use.OTHER)
+    handed = [sink.node for sink in fate.sinks if sink.use in vague]
+    if keys and not keys & (_WEIGHTS | _PARTS) and all(_makes_object(node) for node in handed):
+        return False
     return bool(words & _WEIGHTS) and not fate.has(Use.VALUE) and fate.has(*vague)
+
+
+def _makes_object(node: ast.AST) -> bool:
+    """Whether a sink is a class that is given arguments: what a model is built by is no state of it."""
+    return isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
 
 
 def _in_module(context: Context, call: ast.Call) -> bool:
@@ -112,6 +123,17 @@ def is_left_alone(context: Context, load: Load, fate: Fate) -> bool:
     if not feeds and _is_own_data(context, load):
         return True
     return is_round_trip(context, load) or _is_guarded(context, load.call) or _is_published_on_host(context, load)
+
+
+def is_of_one_rank(context: Context, source: ast.expr | None, depth: int = 0) -> bool:
+    """Whether the file's name holds the rank: each process reads what it has itself written, on its own GPU."""
+    for node in walk(source) if source is not None else ():
+        if isinstance(node, ast.Name | ast.Attribute) and _RANK.search(last_name(node)):
+            return True
+        found = definitions(context, node) if isinstance(node, ast.Name) and depth < 2 else ()
+        if any(is_of_one_rank(context, one, depth + 1) for one in found):
+            return True
+    return False
 
 
 def _is_published_on_host(context: Context, load: Load) -> bool:

@@ -96,6 +96,11 @@ ONE_LOADS = [
     "if rank == 0:\n    net.load_state_dict(torch.load(path, map_location='cuda:0'))",
     "if is_main_process():\n    net.load_state_dict(torch.load(path, 'cuda:0'))",
     "if rank != 0:\n    return\nnet.load_state_dict(torch.load(path, 'cuda:0'))",
+    "net.load_state_dict(torch.load(f'{path}_{rank}.pt'))",
+    "own = path + '_rank_' + str(args.local_rank)\nnet.load_state_dict(torch.load(own))",
+    "if args.gpu is None:\n    net.load_state_dict(torch.load(path))",
+    "if args.gpu is not None:\n    pass\nelse:\n    net.load_state_dict(torch.load(path))",
+    "net.load_state_dict(torch.load(path) if args.gpu is None else torch.load(path, map_location=where))",
     "net.load_state_dict(torch.load(path, 'cuda:0'))\nfor p in net.parameters():\n    dist.broadcast(p.data, 0)",
 ]
 
@@ -103,6 +108,11 @@ ONE_LOADS = [
 @pytest.mark.parametrize("load", ONE_LOADS)
 def test_one_process_loads(load: str) -> None:
     assert rows(program("dist.init_process_group('nccl')", load)) == []
+
+
+def test_a_process_that_has_a_gpu_of_its_own_loads_for_itself() -> None:
+    load = "if args.gpu is not None:\n    net.load_state_dict(torch.load(path))"
+    assert rows(program("dist.init_process_group('nccl')", load)) == [(5, CODE)]
 
 
 @pytest.mark.parametrize(

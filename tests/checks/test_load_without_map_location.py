@@ -333,6 +333,9 @@ SILENT = [
     pytest.param("vocab = torch.load(p)\nword = vocab['a']\nprint(len(vocab))", id="vocabulary"),
     pytest.param("args = torch.load(p)\nprint(args.lr)", id="arguments"),
     pytest.param("history = torch.load(p)\nplot(history['loss'])", id="metrics"),
+    pytest.param(
+        "ckpt = torch.load(ckpt_path)\nnet = Net(ckpt['node_a'], [ckpt['arch_code'], 3])", id="what a model is built by"
+    ),
     pytest.param("start = torch.load(p)['epoch'] + 1\nfor e in range(start, 9):\n    run(e)", id="a number"),
     pytest.param("lr_scheduler.load_state_dict(torch.load(p))", id="scheduler by name"),
     pytest.param(
