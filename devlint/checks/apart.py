@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from devlint.checks.context import Context
-from devlint.checks.host_code import is_guarded, is_host_code
+from devlint.checks.host_code import is_guarded, is_host_code, is_host_program
 from devlint.checks.own_tensors import METHODS, building_methods
 from devlint.checks.placeholders import is_placeholder
 from devlint.checks.rewrite import shortened
@@ -127,7 +127,7 @@ def _says_where(call: ast.Call) -> bool:
 
 
 def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:
-    if is_host_code(context, owner):
+    if is_host_code(context, owner) or is_host_program(context, owner):
         return
     inference = context.inference
     dropped = _dropped(context, owner)

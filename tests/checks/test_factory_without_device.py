@@ -9,6 +9,7 @@ from work import calls_of
 from devlint.finding import Applicability
 
 HEAD = """\
+import functools
 import torch
 import torch as th
 import torch.nn.functional as F
@@ -258,6 +259,10 @@ def test_modules(lines: str, wanted: str | None) -> None:
         "with torch.device(d):\n    return x + torch.zeros(3)",
         "with x.device:\n    return x + torch.zeros(3)",
         "torch.set_default_device(d)\nreturn x + torch.zeros(3)",
+        "if x.is_cuda:\n    return x + torch.zeros(3).cuda()\nreturn x + torch.zeros(3)",
+        "zeros = functools.partial(torch.zeros, device=d)\nreturn x + zeros(3)",
+        "zeros = functools.partial(torch.zeros, **flag)\nreturn x + zeros(3)",
+        "y, _ = torch.broadcast_tensors(x, torch.zeros(3))\nreturn x + y",
         "return x + torch.zeros(3, out=d)",
         "t = torch.zeros(3)\ndef move():\n    nonlocal t\n    t = t.to(d)\nmove()\nreturn x + t",
         "t = torch.zeros(3)\ng = lambda: x + t\nt = t.to(d)\nreturn g()",
@@ -272,6 +277,7 @@ def test_silent(lines: str) -> None:
     [
         "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
         "        return i.unsqueeze(0) + torch.zeros(3)\n",
+        "class Mask:\n    def __call__(self, img):\n        return img.unsqueeze(0) * torch.zeros(3)\n",
         "def collate(batch: torch.Tensor):\n    return batch + torch.zeros(3)\n",
         "def f(x):\n    return x.unsqueeze(0) + torch.zeros(3)\n\n\nf(torch.zeros(3))\n",
         "import tensorflow as torch\n\n\ndef f(x):\n    return x.unsqueeze(0) + torch.zeros(3)\n",
@@ -407,3 +413,38 @@ def test_what_may_be_pinned_is_meant_to_be_on_the_host() -> None:
 def test_sparse_tensors_are_where_their_values_are() -> None:
     lines = "s = torch.sparse.FloatTensor({}, torch.Size([2, 2]))\nreturn torch.sparse.mm(s, x)"
     assert check(function(lines.format("x.nonzero().t(), x[0]")), "DEV201", "DEV601") == []
+
+
+PROGRAM = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.RNN(3, 3)
+
+    def forward(self, x):
+        return self.rnn(x, torch.zeros(1, x.size(1), 3))
+
+
+{run}
+"""
+
+
+def test_a_program_that_trains_on_the_host_alone_is_silent() -> None:
+    step = "Net()(torch.rand(2, 2, 3))[0].sum().backward()"
+    at_once, guarded = step, f"def main():\n    {step}\n\n\nif __name__ == '__main__':\n    main()"
+    for run in (at_once, guarded):
+        assert check(HEAD + PROGRAM.format(run=run), "DEV201") == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param("net = Net()\nnet(torch.rand(2, 2, 3))", id="only tried out, for others to train"),
+        pytest.param("def train(net, x):\n    net(x)[0].sum().backward()", id="given to it"),
+        pytest.param("def train(x):\n    Net()(x)[0].sum().backward()", id="imported"),
+        pytest.param("net = Net().cuda()\nnet(torch.rand(2, 2, 3).cuda())[0].sum().backward()", id="on a device"),
+        pytest.param("# net.to(d)\nnet = Net()\nnet(torch.rand(2, 2, 3))[0].sum().backward()", id="moved at times"),
+    ],
+)
+def test_what_others_may_run_elsewhere_is_reported(run: str) -> None:
+    assert [code for _, code in check(HEAD + PROGRAM.format(run=run), "DEV201")] == ["DEV201"]
