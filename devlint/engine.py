@@ -171,7 +171,7 @@ def make_context(source: Source, module: Module, config: Config) -> Context:
     from devlint.checks.context import TORCH_NOW, Context
     from devlint.placement.infer import Inference
 
-    inference = Inference(module.tree, module.names, project_of(config).facts_for(module))
+    inference = Inference(module.tree, module.names, module.seen, project_of(config).facts_for(module))
     return Context(source, module.tree, module.seen, module.names, inference, config.target_torch or TORCH_NOW)
 
 

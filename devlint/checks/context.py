@@ -71,7 +71,12 @@ class Context:
             return self.inference.facts.canonical(next(iter(found)))
         if found:
             return None
-        value = self.inference.value(target)
+        if isinstance(target, ast.Name) and self.names.is_free(target):
+            value = self.inference.outer_value(target, self.tree)  # a builtin: no function need be followed
+        elif self.names.may_rename(target):
+            value = self.inference.value(target)
+        else:
+            return None
         return value.type if value.kind == NAME else None
 
     def value_of(self, node: cst.CSTNode | ast.AST) -> Value:

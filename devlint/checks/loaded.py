@@ -410,7 +410,7 @@ def _attribute_set_before(context: Context, node: ast.expr, call: ast.Call) -> b
         "lightning" in str(base).lower() for base in context.inference.classes.lineage(home)
     ):
         return True
-    setters = context.inference.classes.assignments(home).get(node.attr, set())
+    setters = context.inference.classes.setters(home, node.attr)
     start = context.inference.classes.method(home, "__init__")
     if setters != {start}:
         return False

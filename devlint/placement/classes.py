@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from devlint.placement import values as v
@@ -33,7 +34,6 @@ class Classes:
         self._placing: dict[ast.ClassDef, bool] = {}
         self._attributes: dict[tuple[ast.ClassDef, str], Value | None] = {}
         self._stateful: dict[ast.ClassDef, bool] = {}
-        self._assigning: dict[ast.ClassDef, dict[str, set[ast.AST]]] = {}
 
     def bases(self, node: ast.ClassDef) -> tuple[str | ast.ClassDef | None, ...]:
         """Each base: a class of the file, a qualified name, or None where it is neither."""
@@ -46,15 +46,19 @@ class Classes:
         name = inference.names.name_of(node)
         if name is not None:
             return inference.facts.canonical(name)
-        if isinstance(node, ast.Name):
+        made = self.of_file(node)
+        if made is None and isinstance(node, ast.Name) and not inference.names.module.star_import:
             home = inference.names.homes.get(node)
-            scope = home.defining(node.id) if home is not None else None
-            bound = scope.bound.get(node.id, []) if scope is not None else []
-            if len(bound) == 1 and isinstance(bound[0], ast.ClassDef):
-                return bound[0]
-            if scope is None and not inference.names.module.star_import:
+            if home is None or home.defining(node.id) is None:
                 return f"builtins.{node.id}"
-        return None
+        return made
+
+    def of_file(self, node: ast.expr) -> ast.ClassDef | None:
+        """The class of the file that a name stands for."""
+        home = self._inference.names.homes.get(node)
+        scope = home.defining(node.id) if home is not None and isinstance(node, ast.Name) else None
+        bound = scope.bound.get(node.id, []) if scope is not None and isinstance(node, ast.Name) else []
+        return bound[0] if len(bound) == 1 and isinstance(bound[0], ast.ClassDef) else None
 
     def lineage(self, node: ast.ClassDef) -> list[str | ast.ClassDef | None]:
         """The class and all its bases, the file's own and the others, each once.
@@ -231,39 +235,37 @@ class Classes:
             return replace(result, place=Place(key=(tag, method)), ids=frozenset([method]))
         return Value(kind=v.FUNCTION, node=method, ids=frozenset([method]))
 
-    def assignments(self, node: ast.ClassDef) -> dict[str, set[ast.AST]]:
-        """For each attribute of self, the methods that assign it."""
-        if node not in self._assigning:
-            found: dict[str, set[ast.AST]] = {}
-            for method in node.body:
-                if not isinstance(method, _FUNCTIONS) or not method.args.args:
-                    continue
-                first = method.args.args[0].arg
-                for part in walk(method):
-                    if (
-                        isinstance(part, ast.Attribute)
-                        and isinstance(part.ctx, ast.Store)
-                        and isinstance(part.value, ast.Name)
-                        and part.value.id == first
-                    ):
-                        found.setdefault(part.attr, set()).add(method)
-            self._assigning[node] = found
-        return self._assigning[node]
+    @cached_property
+    def _stores(self) -> dict[tuple[ast.AST, str], list[tuple[ast.AST, ast.Attribute]]]:
+        """For each class and attribute of self: the methods that set it, and where."""
+        found: dict[tuple[ast.AST, str], list[tuple[ast.AST, ast.Attribute]]] = {}
+        for store in self._inference.names.stores:
+            if not (isinstance(store, ast.Attribute) and isinstance(store.ctx, ast.Store)):
+                continue
+            method: ast.AST = store
+            for above in self._inference.ancestors(store) if isinstance(store.value, ast.Name) else ():
+                if isinstance(above, ast.ClassDef):
+                    if isinstance(method, _FUNCTIONS) and path_of(store.value) == _first_argument(method):
+                        found.setdefault((above, store.attr), []).append((method, store))
+                    break
+                method = above
+        for places in found.values():
+            places.sort(key=lambda place: (place[1].lineno, place[1].col_offset))
+        return found
 
     def stored(self, node: ast.ClassDef, name: str) -> list[Value]:
         """What the methods of the class itself assign to self.NAME."""
         values: list[Value] = []
-        for method in sorted(self.assignments(node).get(name, ()), key=lambda m: getattr(m, "lineno", 0)):
+        for method, target in self._stores.get((node, name), ()):
             run = self._inference.run(method)
-            for target, value in run.values.items():
-                if (
-                    isinstance(target, ast.Attribute)
-                    and isinstance(target.ctx, ast.Store)
-                    and target.attr == name
-                    and path_of(target) == f"{method.args.args[0].arg}.{name}"  # type: ignore[attr-defined]
-                ):
-                    values.append(self._settled(value, run, name, method))
+            value = run.values.get(target)
+            if value is not None:
+                values.append(replace(value, place=run.state.place_of(value)) if value.is_module else value)
         return values
+
+    def setters(self, node: ast.ClassDef, name: str) -> set[ast.AST]:
+        """The methods of the class itself that assign self.NAME."""
+        return {method for method, _ in self._stores.get((node, name), ())}
 
     def _assigned(self, node: ast.ClassDef, name: str) -> Value | None:
         """The join of what the class and its bases assign to self.NAME."""
@@ -291,11 +293,9 @@ class Classes:
             alternatives=_outside_all(result, node, name),
         )
 
-    def _settled(self, value: Value, run: object, name: str, method: ast.AST) -> Value:
-        state = getattr(run, "state", None)
-        if value.is_module and state is not None:
-            return replace(value, place=state.place_of(value))
-        return value
+
+def _first_argument(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    return method.args.args[0].arg if method.args.args else ""
 
 
 def _places(part: ast.AST) -> bool:

@@ -12,14 +12,16 @@ from typing import TypeAlias
 from devlint.placement import values as v
 from devlint.placement.api import Facts
 from devlint.placement.calls import Arguments, Operand, Row, is_told_where
+from devlint.placement.carried import carried
 from devlint.placement.classes import Classes
 from devlint.placement.effects import Effects, happened, is_as_written
 from devlint.placement.evaluate import Evaluator, Meeting, path_of
 from devlint.placement.evidence import Evidence
-from devlint.placement.flow import Flow
+from devlint.placement.flow import Flow, Loop
 from devlint.placement.state import State
 from devlint.placement.summary import Call, seen_from_outside
 from devlint.placement.values import ANYTHING, CPU, NOWHERE_KNOWN, Origin, Place, Value
+from devlint.screen import Mentions, Seen
 from devlint.syntax.names import Names
 from devlint.syntax.trees import children, is_none, last_name, walk
 
@@ -38,6 +40,11 @@ _CHECKED = {
 """What a check by `isinstance` proves."""
 _NUMBERS = frozenset(f"{module}.{name}" for module in ("math", "numpy") for name in ("pi", "e", "inf", "nan", "tau"))
 _BUILTINS = frozenset(dir(builtins))
+_SETS_DEFAULT = Mentions(frozenset({"set_default_device", "set_default_tensor_type"}))
+
+
+_PASSES = 3
+"""One pass sees that a model is called, the next that what goes in is a tensor, the last what that means before."""
 
 
 class Inference:
@@ -46,13 +53,16 @@ class Inference:
     `value(node)` infers the function that node stands in when it is first asked, and nothing else.
     """
 
-    def __init__(self, tree: ast.Module, names: Names, facts: Facts) -> None:
+    def __init__(self, tree: ast.Module, names: Names, seen: Seen, facts: Facts) -> None:
         self.tree = tree
         self.names = names
+        self.seen = seen
         self.facts = facts
         self.classes = Classes(self)
         self.module_places: dict[ast.Call, Place] = {}
         """Where a module was when it was called."""
+        self._named: dict[str, Value] = {}
+        self._carried: dict[ast.AST, frozenset[str]] = {}
         self._runs: dict[ast.AST, Evaluator] = {}
         self._provisional: dict[ast.AST, Evaluator] = {}
         self._running: dict[ast.AST, Flow] = {}
@@ -68,30 +78,19 @@ class Inference:
         return self.value(node).place
 
     def owner(self, node: ast.AST) -> ast.AST:
-        """The function in which node is evaluated, or the module."""
-        return self._tree[1].get(node, self.tree)
+        """The function in which node is evaluated, or the module; decorators, defaults, annotations belong outside."""
+        parents = self.names.parents
+        above = parents.get(node)
+        while above is not None:
+            if isinstance(above, FUNCTIONS) and isinstance(node, ast.stmt):
+                return above
+            node, above = above, parents.get(above)
+        return self.tree
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Each node's parent."""
-        return self._tree[0]
-
-    @cached_property
-    def _tree(self) -> tuple[dict[ast.AST, ast.AST], dict[ast.AST, ast.AST]]:
-        """Each node's parent, and the function around it; decorators, defaults and annotations belong outside."""
-        parents: dict[ast.AST, ast.AST] = {}
-        owners: dict[ast.AST, ast.AST] = {}
-        stack: list[tuple[ast.AST, ast.AST]] = [(self.tree, self.tree)]
-        push, pop = stack.append, stack.pop
-        while stack:
-            node, owner = pop()
-            inside = set(node.body) if isinstance(node, FUNCTIONS) else ()
-            for child in children(node):
-                around = node if child in inside else owner
-                parents[child] = node
-                owners[child] = around
-                push((child, around))
-        return parents, owners
+        return self.names.parents
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around node, from the nearest to the module."""
@@ -101,7 +100,7 @@ class Inference:
             above = self.parents.get(above)
 
     def run(self, owner: ast.AST) -> Evaluator:
-        """Infer one function, or the module's own body: a pass that gathers evidence, and one that uses it."""
+        """Infer one function, or the module's own body, anew as long as the uses of values prove more of them."""
         done = self._runs.get(owner) or self._provisional.get(owner)
         if done is not None:
             return done
@@ -112,11 +111,12 @@ class Inference:
         evidence = Evidence(self.facts, bool(self.packages & self.facts.packages["tensor_like_objects"]))
         body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
         try:
-            self._running[owner] = Flow(self, owner, evidence)
-            result = self._running[owner].run(body, self._entry(owner))
-            if evidence.found:
+            for _ in range(_PASSES):
+                known = evidence.amount
                 self._running[owner] = Flow(self, owner, evidence)
                 result = self._running[owner].run(body, self._entry(owner))
+                if evidence.amount == known:
+                    break
         finally:
             del self._running[owner]
             if not self._running:
@@ -146,12 +146,7 @@ class Inference:
     @cached_property
     def default(self) -> Place:
         """Where factories put tensors in this file: the CPU, unless it sets a default device somewhere."""
-        setters = {"set_default_device", "set_default_tensor_type"}
-        for node in self.parents:
-            name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
-            if name in setters:
-                return NOWHERE_KNOWN
-        return CPU
+        return NOWHERE_KNOWN if _SETS_DEFAULT.holds(self.seen) else CPU
 
     def _entry(self, owner: ast.AST) -> State:
         state = State(default=self.default)
@@ -197,7 +192,8 @@ class Inference:
                 return self.named(f"builtins.{node.id}")
             return Value(ids=frozenset([("global", node.id)]))
         if node.id not in scope.bound:
-            return v.join_all(self.named(name) for name in sorted(scope.imports[node.id]))
+            imported = scope.imports[node.id]
+            return self.named(*imported) if len(imported) == 1 else v.join_all(map(self.named, sorted(imported)))
         if scope.node is owner:
             return Value(ids=frozenset([("global", node.id)]))  # read before it is bound
         bound = scope.bound[node.id]
@@ -232,6 +228,12 @@ class Inference:
 
     def named(self, name: str) -> Value:
         """An imported name, or an attribute of one."""
+        known = self._named.get(name)
+        if known is None:
+            known = self._named[name] = self._look_up(name)
+        return known
+
+    def _look_up(self, name: str) -> Value:
         if name in self.patched:
             return Value(ids=frozenset([("global", name)]))
         canonical = self.facts.canonical(name)
@@ -325,7 +327,7 @@ class Inference:
         positional = [*function.args.posonlyargs, *function.args.args]
         position = positional.index(argument) if argument in positional else None
         found = []
-        for call in self._calls.get(function.name, ()):
+        for call in self.seen.calls.get(function.name, ()):
             offset = 1 if method and isinstance(call.func, ast.Attribute) else 0
             named = [keyword.value for keyword in call.keywords if keyword.arg == argument.arg]
             if named:
@@ -336,31 +338,23 @@ class Inference:
                     found.append(self.value(given[-1]))
         return found
 
-    @cached_property
-    def _generators(self) -> set[ast.AST]:
-        """The functions that yield."""
-        return {self.owner(node) for node in self.parents if isinstance(node, ast.Yield | ast.YieldFrom)}
-
-    @cached_property
-    def _calls(self) -> dict[str, list[ast.Call]]:
-        """The calls of the file by the last part of what they call."""
-        found: dict[str, list[ast.Call]] = {}
-        for node in self.parents:
-            if isinstance(node, ast.Call):
-                found.setdefault(last_name(node.func), []).append(node)
-        return found
-
     def function_result(
         self, callee: Value, arguments: Arguments, receiver: Value | None, evaluator: Evaluator
     ) -> Value:
         """What calling a function of the same file gives: what it returns, or what its annotation says of that."""
         node = arguments.node
         function = callee.node
-        if not isinstance(function, ast.FunctionDef) or function in self._generators or not is_as_written(function):
+        if not isinstance(function, ast.FunctionDef) or not is_as_written(function):
             return evaluator.unknown(node)
-        result = v.join_all(self.run(function).returned) if function not in self._running else ANYTHING
-        if result.kind == v.UNKNOWN and function.returns is not None:
-            result = self.annotated(function.returns, function) or ANYTHING
+        scope = self.names.scope_of[function]
+        if scope.yields:
+            return evaluator.unknown(node)
+        said = self.annotated(function.returns, function) if function.returns is not None else None
+        result = said or ANYTHING
+        # Following the function is worth its time only where it can say more.
+        if scope.returns and result.kind != v.NUMBER and function not in self._running:
+            found = v.join_all(self.run(function).returned)
+            result = found if found.kind != v.UNKNOWN else result
         if result.kind == v.UNKNOWN:
             return evaluator.unknown(node)
         bound = receiver if self.is_bound(function) else None
@@ -387,8 +381,14 @@ class Inference:
     @cached_property
     def patched(self) -> frozenset[str]:
         """The names of other files that this file gives another value, as in `settings.DEVICE = "cuda"`."""
-        stored = (node for node in self.parents if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+        stored = (node for node in self.names.stores if isinstance(node, ast.Attribute))
         return frozenset(name for node in stored if (name := self.names.name_of(node)) is not None)
+
+    def carried(self, loop: Loop) -> frozenset[str]:
+        """The names of which a turn of a loop may read what an earlier one has left."""
+        if loop not in self._carried:
+            self._carried[loop] = carried(loop)
+        return self._carried[loop]
 
     def narrow(self, evaluator: Evaluator, test: ast.expr, truth: bool) -> None:
         """What a condition says of the names that it asks about."""

@@ -176,7 +176,7 @@ class Project:
         found = self._inferences.get(module.path)
         if found is None or found.tree is not module.tree:
             facts = replace(self._facts, beyond=Surroundings(self, module.path, classes_only=True))
-            found = self._inferences[module.path] = Inference(module.tree, module.names, facts)
+            found = self._inferences[module.path] = Inference(module.tree, module.names, module.seen, facts)
         return found
 
     def folders(self, path: Path) -> list[str]:

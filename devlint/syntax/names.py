@@ -7,10 +7,11 @@ It does not follow the flow: a name bound by an import and by an assignment in t
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from devlint.syntax.trees import children
+from devlint.syntax.trees import children, fields
 
 Scoped: TypeAlias = (
     ast.Module
@@ -26,7 +27,8 @@ Scoped: TypeAlias = (
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NAMED = (*_FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchStar, ast.MatchAs)
-SCOPED = (ast.Module, ast.Lambda, ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS)
+_OPENING = frozenset((ast.Lambda, ast.ClassDef, *_FUNCTIONS, *_COMPREHENSIONS, ast.comprehension, ast.NamedExpr))
+"""The nodes whose children are not all evaluated in the scope that they stand in."""
 
 
 _BINDING = frozenset(
@@ -41,9 +43,12 @@ _BINDING = frozenset(
         ast.MatchStar,
         ast.MatchAs,
         ast.MatchMapping,
+        ast.Return,
+        ast.Yield,
+        ast.YieldFrom,
     ]
 )
-"""The nodes that bind a name other than by assignment."""
+"""The nodes that bind a name other than by assignment, or say of what kind a function is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +64,10 @@ class Scope:
     outer: dict[str, bool] = field(default_factory=dict)
     """Names declared `global` (True) or `nonlocal` (False)."""
     star_import: bool = False
+    yields: bool = False
+    """Whether it is that of a generator function."""
+    returns: bool = False
+    """Whether it is that of a function with `return` and a value."""
 
     def defining(self, name: str) -> Scope | None:
         """The scope that `name`, read here, belongs to; None for a builtin or an unknown name."""
@@ -88,8 +97,12 @@ class Names:
     def __init__(self, tree: ast.Module) -> None:
         self.module = Scope(tree, None)
         self.scope_of: dict[ast.AST, Scope] = {tree: self.module}
-        self.homes: dict[ast.AST, Scope] = {}
+        self.homes: dict[ast.AST, Scope] = {tree: self.module}
         """The scope of each Name node and of each function, class and lambda."""
+        self.parents: dict[ast.AST, ast.AST] = {}
+        """Each node's parent; operators and contexts have none."""
+        self.stores: list[ast.Attribute | ast.Subscript] = []
+        """The attributes and items that are set or deleted."""
         self._fill(tree)
 
     def qualified(self, node: ast.AST) -> frozenset[str]:
@@ -111,61 +124,99 @@ class Names:
         names = self.qualified(node)
         return next(iter(names)) if len(names) == 1 else None
 
+    def is_free(self, node: ast.Name) -> bool:
+        """Whether no scope of the file binds a name: it is a builtin, or unknown."""
+        home = self.homes.get(node)
+        return home is not None and home.defining(node.id) is None
+
+    def may_rename(self, node: ast.AST) -> bool:
+        """Whether a name, or an attribute on one, may stand for an imported name that a variable was given.
+
+        `make = torch.zeros`, `self.make = torch.zeros` and `for make in (torch.zeros, torch.ones)` give it one; what
+        most calls give, arguments and the functions of the file are none.
+        """
+        attribute = ""
+        while isinstance(node, ast.Attribute):
+            attribute, node = node.attr, node.value
+        home = self.homes.get(node)
+        scope = home.defining(node.id) if home is not None and isinstance(node, ast.Name) else None
+        if scope is None or not isinstance(node, ast.Name):
+            return False
+        if attribute and any(isinstance(store, ast.Attribute) and store.attr == attribute for store in self.stores):
+            return True
+        return any(isinstance(bound, ast.Name) and self._takes_name(bound) for bound in scope.bound.get(node.id, ()))
+
+    def _takes_name(self, target: ast.Name) -> bool:
+        """Whether a variable is set to what may be an imported name, as far as its statement shows."""
+        above = self.parents[target]
+        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
+            above = self.parents[above]
+        loops = isinstance(above, ast.For | ast.AsyncFor | ast.comprehension)
+        source = above.iter if loops else getattr(above, "value", None)  # type: ignore[attr-defined]
+        if isinstance(source, ast.Call):  # `partial(torch.load, weights_only=True)`
+            return any(map(self.qualified, source.args))
+        return not isinstance(source, ast.Constant | ast.BinOp | ast.Subscript | ast.Compare | ast.UnaryOp)
+
     def _fill(self, tree: ast.Module) -> None:
+        parents, homes = self.parents, self.homes
         stack: list[tuple[ast.AST, Scope]] = [(tree, self.module)]
+        push, pop = stack.append, stack.pop
         while stack:
-            node, scope = stack.pop()
+            node, scope = pop()
             kind = type(node)
             if kind is ast.Name:
-                self.homes[node] = scope
+                homes[node] = scope
                 if type(node.ctx) is not ast.Load:  # type: ignore[attr-defined]
                     scope.bound.setdefault(node.id, []).append(node)  # type: ignore[attr-defined]
                 continue
             if kind in _BINDING:
                 self._bind(node, scope)
-            if isinstance(node, SCOPED):
-                self.homes[node] = scope
-                inner = self.module if isinstance(node, ast.Module) else Scope(node, scope)
-                self.scope_of[node] = inner
-                pieces = self._split(node, scope, inner)
-            elif isinstance(node, ast.NamedExpr):
-                target = scope
-                while isinstance(target.node, _COMPREHENSIONS) and target.parent is not None:
-                    target = target.parent
-                pieces = [(node.target, target), (node.value, scope)]
-            else:
-                pieces = [(child, scope) for child in children(node)]
-            stack += pieces
+            elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                self.stores.append(node)
+            if kind in _OPENING:
+                for parent, child, inner in self._parts(node, scope):
+                    parents[child] = parent
+                    push((child, inner))
+                continue
+            for name in fields[kind]:
+                value = getattr(node, name, None)
+                if type(value) is list:
+                    for child in value:
+                        if child is not None:
+                            parents[child] = node
+                            push((child, scope))
+                elif value is not None:
+                    parents[value] = node
+                    push((value, scope))
 
-    @staticmethod
-    def _split(node: Scoped, outer: Scope, inner: Scope) -> list[tuple[ast.AST, Scope]]:
-        """The children of a node that opens a scope, each with the scope that it is evaluated in."""
+    def _parts(self, node: ast.AST, outer: Scope) -> Iterator[tuple[ast.AST, ast.AST, Scope]]:
+        """The parts of a node that opens a scope, or binds in another one: parent, child, where that is evaluated."""
+        if isinstance(node, ast.NamedExpr):
+            target = outer
+            while isinstance(target.node, _COMPREHENSIONS) and target.parent is not None:
+                target = target.parent
+            yield node, node.target, target
+            yield node, node.value, outer
+            return
+        if isinstance(node, ast.comprehension):
+            first = self.parents[node].generators[0] is node  # type: ignore[attr-defined]
+            for child in children(node):
+                yield node, child, (outer.parent or outer) if first and child is node.iter else outer
+            return
+        inner = Scope(node, outer)  # type: ignore[arg-type]
+        self.homes[node], self.scope_of[node] = outer, inner
         if isinstance(node, (*_FUNCTIONS, ast.Lambda)):
             arguments = node.args
             every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-            for argument in every:
-                inner.bound.setdefault(argument.arg, []).append(argument)
-            outside: list[ast.AST | None] = [*arguments.defaults, *arguments.kw_defaults]
-            outside += [argument.annotation for argument in every]
-            body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-            if not isinstance(node, ast.Lambda):
-                outside += [*node.decorator_list, node.returns]
-            return [(n, outer) for n in outside if n is not None] + [(n, inner) for n in body]
-        if isinstance(node, ast.ClassDef):
-            outside = [*node.bases, *node.keywords, *node.decorator_list]
-            return [(n, outer) for n in outside if n is not None] + [(n, inner) for n in node.body]
-        if isinstance(node, _COMPREHENSIONS):
-            first = node.generators[0]
-            pieces: list[tuple[ast.AST, Scope]] = [(first.iter, outer)]
-            for generator in node.generators:
-                pieces.append((generator.target, inner))
-                pieces += [(condition, inner) for condition in generator.ifs]
-                if generator is not first:
-                    pieces.append((generator.iter, inner))
-            results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            return pieces + [(result, inner) for result in results]
-        return [(n, inner) for n in node.body]
+            for argument in [*every, arguments.vararg, arguments.kwarg]:
+                if argument is not None:
+                    inner.bound.setdefault(argument.arg, []).append(argument)
+        for child in children(node):
+            if isinstance(node, ast.Lambda):
+                inside = child is node.body
+            else:
+                inside = isinstance(child, ast.stmt) or isinstance(node, _COMPREHENSIONS)
+            yield node, child, inner if inside else outer
 
     def _bind(self, node: ast.AST, scope: Scope) -> None:
         if isinstance(node, ast.Import):
@@ -184,6 +235,10 @@ class Names:
         elif isinstance(node, _NAMED):
             if node.name:
                 scope.bound.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Yield | ast.YieldFrom):
+            scope.yields = True
+        elif isinstance(node, ast.Return):
+            scope.returns |= node.value is not None
         elif isinstance(node, ast.MatchMapping) and node.rest:
             scope.bound.setdefault(node.rest, []).append(node)
         elif isinstance(node, ast.Global | ast.Nonlocal):

@@ -6,52 +6,51 @@ They look only into the fields that can hold expressions and statements.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
-_fields: dict[type, tuple[str, ...]] = {}
 _PLAIN = frozenset(
-    (
-        "ctx",
-        "op",
-        "ops",
-        "id",
-        "attr",
-        "arg",
-        "type_comment",
-        "kind",
-        "level",
-        "module",
-        "conversion",
-        "is_async",
-        "simple",
-    )
+    """
+    ctx op ops id attr arg name names rest asname module level kind type_comment conversion is_async simple kwd_attrs
+    tag
+    """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
 """Fields that hold an operator, a context, a name or a number."""
-_LEAF_FIELDS = {ast.Constant: (), ast.Name: (), ast.Global: (), ast.Nonlocal: ()}
+_OTHERWISE: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((ast.Constant, ast.Name, ast.MatchSingleton), ()),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), ("names",)),
+}
+"""Kinds of which the names of fields say it wrongly."""
+if sys.version_info >= (3, 12):
+    _OTHERWISE[ast.TypeAlias] = ("name", "type_params", "value")
+_WITH_HOLES = (ast.Dict, ast.arguments)
+"""Kinds whose lists have None in them: for `**` in a dictionary, for an argument without a default."""
 
 
-def _fields_of(kind: type) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(kind, "_fields", ())
-    found = _LEAF_FIELDS.get(kind, tuple(name for name in names if name not in _PLAIN))
-    return _fields.setdefault(kind, found)
+class _Fields(dict[type, tuple[str, ...]]):
+    """The fields of each kind of nodes that can hold nodes, worked out when they are first asked for."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        names: tuple[str, ...] = getattr(kind, "_fields", ())
+        self[kind] = _OTHERWISE.get(kind, tuple(name for name in names if name not in _PLAIN))
+        return self[kind]
+
+
+fields = _Fields()
+"""By kind, the fields that can hold nodes: each holds a node, None, or a list of nodes (or None)."""
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes directly below node, operators and contexts left out, in the order of their fields."""
     kind = type(node)
-    names = _fields.get(kind)
-    if names is None:
-        names = _fields_of(kind)
     found: list[ast.AST] = []
-    for name in names:
+    for name in fields[kind]:
         value = getattr(node, name, None)
-        if value is None:
-            continue
         if type(value) is list:
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST):
+            found += value
+        elif value is not None:
             found.append(value)
-    return found
+    return [child for child in found if child is not None] if kind in _WITH_HOLES else found
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:

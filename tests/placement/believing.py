@@ -8,12 +8,14 @@ from devlint.placement.api import facts
 from devlint.placement.evaluate import Evaluator
 from devlint.placement.infer import FUNCTIONS, Inference
 from devlint.placement.values import Place, Value
+from devlint.screen import look
+from devlint.source import Source
 from devlint.syntax.names import Names
 
 
 def infer(text: str) -> Inference:
     tree = ast.parse(text)
-    return Inference(tree, Names(tree), facts())
+    return Inference(tree, Names(tree), look(tree, Source("test.py", text)), facts())
 
 
 def run(text: str, function: str = "") -> Evaluator:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from placement.believing import infer
 
 from devlint.cli import cli
-from devlint.placement.api import facts
-from devlint.placement.infer import Inference
 from devlint.placement.trace import beliefs
-from devlint.syntax.names import Names
 
 PROGRAM = """\
 import torch
@@ -31,8 +28,7 @@ def step(model, x: torch.Tensor, device):
 
 
 def believed(text: str) -> dict[str, tuple[str, str, str]]:
-    tree = ast.parse(text)
-    found = beliefs(Inference(tree, Names(tree), facts()))
+    found = beliefs(infer(text))
     return {belief.name: (belief.kind, belief.place, belief.why) for belief in found}
 
 

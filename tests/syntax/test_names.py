@@ -150,3 +150,27 @@ def test_two_imports_of_one_name_are_both_known():
     assert isinstance(last, ast.Expr)
     assert Names(tree).qualified(last.value) == {"a.c", "b.c"}
     assert Names(tree).name_of(last.value) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ("make = torch.zeros\nmake(3)", True),
+        ("make = torch.zeros if x else torch.ones\nmake(3)", True),
+        ("make, n = torch.zeros, 3\nmake(3)", True),
+        ("for make in (torch.zeros, torch.ones): make(3)", True),
+        ("make = partial(torch.zeros, 3)\nmake()", True),
+        ("class A:\n    def __init__(self): self.make = torch.zeros\n    def f(self): self.make(3)", True),
+        ("make = build()\nmake(3)", False),
+        ("make = 3\nmake(3)", False),
+        ("def make(n): ...\nmake(3)", False),
+        ("def f(make): make(3)", False),
+        ("class A:\n    def f(self): self.make(3)", False),
+        ("print(3)", False),
+    ],
+)
+def test_variables_that_may_stand_for_an_imported_name(lines: str, wanted: bool) -> None:
+    tree = ast.parse(f"import torch\nfrom functools import partial\n{lines}")
+    names = Names(tree)
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)][-1]
+    assert names.may_rename(called) is wanted
