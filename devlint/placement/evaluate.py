@@ -71,7 +71,7 @@ class Evaluator:
         """Evaluate an expression; unknown for None."""
         if node is None:
             return ANYTHING
-        method = _DISPATCH.get(type(node).__name__)
+        method = _DISPATCH.get(type(node))
         if method is None:
             for child in children(node):
                 if isinstance(child, ast.expr):
@@ -80,8 +80,9 @@ class Evaluator:
         else:
             result = method(self, node)
         known = self.values.get(node)
-        result = self.resolved(result)
-        self.values[node] = result if known is None or known == result else v.join(known, result)
+        if result.kind == v.UNKNOWN:
+            result = self.resolved(result)
+        self.values[node] = result if known is None or known is result or known == result else v.join(known, result)
         return result
 
     def unknown(self, *key: Hashable, place: Place | None = None, origin: Origin | None = None) -> Value:
@@ -202,7 +203,9 @@ class Evaluator:
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         items = tuple(self.value(item) for item in node.elts)
         starred = any(isinstance(item, ast.Starred) for item in node.elts)
-        fixed = None if starred or isinstance(node, ast.Set) or len(items) > 64 else items
+        if len(items) > _LONG:
+            return Value(kind=v.SEQUENCE, ids=frozenset([node]))
+        fixed = None if starred or isinstance(node, ast.Set) else items
         return Value(kind=v.SEQUENCE, items=fixed, element=v.join_all(items), ids=frozenset([node]))
 
     def _dict(self, node: ast.Dict) -> Value:
@@ -483,30 +486,32 @@ def _one_less(value: Value) -> int:
     return value.dims - 1 if value.dims is not None and value.dims > 0 else v.MAYBE_NONE
 
 
+_LONG = 64
+"""Of a list that is written out with more items than these, a table of data, the items are not looked at."""
 _LAYER_PARAMETERS = frozenset({"weight", "bias", "in_proj_weight", "in_proj_bias", "weight_ih_l0", "weight_hh_l0"})
 """Attributes of layers of torch.nn that are parameters, wherever a layer has them."""
-_DISPATCH: dict[str, Callable[[Evaluator, Any], Value]] = {
-    "Name": Evaluator._name,
-    "Attribute": Evaluator._attribute,
-    "Constant": Evaluator._constant,
-    "JoinedStr": Evaluator._joined,
-    "Tuple": Evaluator._sequence,
-    "List": Evaluator._sequence,
-    "Set": Evaluator._sequence,
-    "Dict": Evaluator._dict,
-    "Starred": Evaluator._starred,
-    "BinOp": Evaluator._binary,
-    "UnaryOp": Evaluator._unary,
-    "Compare": Evaluator._compare,
-    "BoolOp": Evaluator._bool,
-    "IfExp": Evaluator._if,
-    "Subscript": Evaluator._subscript,
-    "ListComp": Evaluator._comprehension,
-    "SetComp": Evaluator._comprehension,
-    "GeneratorExp": Evaluator._comprehension,
-    "DictComp": Evaluator._comprehension,
-    "Lambda": Evaluator._lambda,
-    "NamedExpr": Evaluator._named,
-    "Await": Evaluator._await,
-    "Call": calls.call,
+_DISPATCH: dict[type, Callable[[Evaluator, Any], Value]] = {
+    ast.Name: Evaluator._name,
+    ast.Attribute: Evaluator._attribute,
+    ast.Constant: Evaluator._constant,
+    ast.JoinedStr: Evaluator._joined,
+    ast.Tuple: Evaluator._sequence,
+    ast.List: Evaluator._sequence,
+    ast.Set: Evaluator._sequence,
+    ast.Dict: Evaluator._dict,
+    ast.Starred: Evaluator._starred,
+    ast.BinOp: Evaluator._binary,
+    ast.UnaryOp: Evaluator._unary,
+    ast.Compare: Evaluator._compare,
+    ast.BoolOp: Evaluator._bool,
+    ast.IfExp: Evaluator._if,
+    ast.Subscript: Evaluator._subscript,
+    ast.ListComp: Evaluator._comprehension,
+    ast.SetComp: Evaluator._comprehension,
+    ast.GeneratorExp: Evaluator._comprehension,
+    ast.DictComp: Evaluator._comprehension,
+    ast.Lambda: Evaluator._lambda,
+    ast.NamedExpr: Evaluator._named,
+    ast.Await: Evaluator._await,
+    ast.Call: calls.call,
 }

@@ -52,9 +52,9 @@ class Evidence:
             self._kinds.setdefault(identity, set()).add(kind)
 
     @property
-    def found(self) -> bool:
-        """Whether any use proved anything."""
-        return bool(self._kinds) or not self._called.isdisjoint(self._moved)
+    def amount(self) -> int:
+        """How much the uses have proven; it grows where one proves something new."""
+        return sum(map(len, self._kinds.values())) + len(self._called & self._moved)
 
     def kind(self, ids: Collection[Hashable]) -> str:
         """What the uses of these definitions prove, or unknown."""

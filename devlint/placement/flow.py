@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from devlint.placement import calls
 from devlint.placement import values as v
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from devlint.placement.evidence import Evidence
     from devlint.placement.infer import Inference
 
+Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _TURNS = 4
 """A loop's body is followed until its state no longer changes; the lattice is flat, so few turns suffice."""
 _LOOPS = 3
@@ -257,7 +258,7 @@ class Flow:
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
         self._loop(node, head, endless)
 
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, head: object, endless: bool = False) -> None:
+    def _loop(self, node: Loop, head: object, endless: bool = False) -> None:
         evaluator = self.evaluator
         entry = evaluator.state
         assert callable(head)
@@ -275,8 +276,8 @@ class Flow:
             self._loops.pop()
             evaluator.state.merge(continues)
             turned = entry.copy()
-            turned.merge(evaluator.state)
-            settled = turned.names == entry.names and turned.places == entry.places
+            changed = turned.merge(evaluator.state)
+            settled = self._is_settled(node, entry, turned, changed)
             entry = turned
             if settled:
                 break
@@ -285,6 +286,18 @@ class Flow:
             evaluator.state.dead = True
         self.block(node.orelse)
         evaluator.state.merge(exits)
+
+    def _is_settled(self, loop: Loop, before: State, after: State, changed: Iterable[str]) -> bool:
+        """Whether another turn of a loop would find what the last one found: nothing that it reads is another now."""
+        reads = self.inference.carried(loop)
+        if any(name.partition(".")[0] in reads and before.names.get(name) != after.names.get(name) for name in changed):
+            return False
+        first, last = getattr(loop, "lineno", 0), getattr(loop, "end_lineno", 0)
+        for what, place in after.places.items():
+            made_here = isinstance(what, ast.AST) and first <= getattr(what, "lineno", 0) <= last
+            if not made_here and before.places.get(what) != place:
+                return False
+        return True
 
 
 def _forget_bound(evaluator: Evaluator, loop: ast.AST) -> None:
