@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code, is_host_program
@@ -13,9 +12,8 @@ from devlint.checks.own_tensors import METHODS, building_methods
 from devlint.checks.placeholders import is_placeholder
 from devlint.checks.rewrite import shortened
 from devlint.checks.scalars import may_be_scalar
+from devlint.checks.worth_following import worth_following
 from devlint.placement import values as v
-from devlint.placement.api import facts
-from devlint.placement.calls import Row
 from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch, mismatches, table_mismatches
 from devlint.placement.values import Value
@@ -30,7 +28,7 @@ def defects(context: Context, code: str) -> list[Mismatch]:
     """The mismatches of a file of which the rule with this code speaks."""
     if "defects" not in context.memo:
         found: dict[str, list[Mismatch]] = {}
-        for owner in _owners(context):
+        for owner in worth_following(context):
             for name, mismatch in _one_rule_each(list(_defects_in(context, owner))):
                 found.setdefault(name, []).append(mismatch)
         context.memo["defects"] = found
@@ -52,78 +50,6 @@ def _one_rule_each(defects: list[tuple[str, Mismatch]]) -> Iterator[tuple[str, M
 def _root(value: Value) -> object:
     """The call that made a value."""
     return value.origin.root if value.origin is not None else None
-
-
-@cache
-def factories() -> frozenset[str]:
-    """The last names of all that makes a tensor without being given one, as far as the facts that ship know."""
-    # `range` is nearly always Python's own, and torch's is deprecated.
-    return _makers(facts().calls) - {"range"}
-
-
-def _makers(calls: Mapping[str, Row]) -> frozenset[str]:
-    return frozenset(
-        name.rsplit(".", 1)[-1]
-        for name, row in calls.items()
-        if row.get("returns") == v.TENSOR and (row.get("place") in ("factory", "host") or row.get("data"))
-    )
-
-
-def factory_calls(context: Context) -> list[ast.Call]:
-    """The calls of the file that may make a tensor without being given one, wherever they put it."""
-    known, calls = context.inference.facts.calls, context.seen.calls
-    makers = factories() if known is facts().calls else _makers(known)  # a user has said of more
-    makers |= _renamed(context, makers)
-    return [call for name in makers & calls.keys() for call in calls[name] if not _is_numpys(context, call)]
-
-
-def _made_calls(context: Context) -> list[ast.Call]:
-    """The calls of the file that put something on the CPU, or may do so."""
-    inference, calls = context.inference, context.seen.calls
-    made = [call for call in factory_calls(context) if not _says_where(call)]
-    every = (call for found in calls.values() for call in found)
-    made += [call for call in every if any(keyword.arg == "return_tensors" for keyword in call.keywords)]
-    # `x.cpu().numpy()` leaves nothing on the CPU that could meet a tensor.
-    made += [call for call in calls.get("cpu", ()) if not isinstance(inference.parents.get(call), ast.Attribute)]
-    return made
-
-
-def _owners(context: Context) -> list[ast.AST]:
-    """The functions in which values can come apart; only these are followed.
-
-    Something is put on the CPU there, or a part of what a loop gives is moved, or a module that is made there could be
-    left behind, or a device is written out.
-    """
-    inference, calls = context.inference, context.seen.calls
-    owners = {inference.owner(call) for call in _made_calls(context)}
-    moves = [call for name in TRANSFERS & calls.keys() for call in calls[name]]
-    moving = {inference.owner(call) for call in moves} - owners
-    owners |= {inference.owner(call) for call in moves if any(isinstance(a, ast.Constant) for a in call.args)}
-    for node in inference.parents if moving else ():
-        unpacks = isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store)
-        if unpacks or (isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()):
-            owners |= {inference.owner(node)} & moving
-    return sorted(owners, key=lambda node: getattr(node, "lineno", 0))
-
-
-def _renamed(context: Context, names: frozenset[str]) -> frozenset[str]:
-    """The names that the file's imports give to functions of these names: `from torch import zeros as noughts`."""
-    return frozenset(
-        alias
-        for scope in context.names.scope_of.values()
-        for alias, found in scope.imports.items()
-        if any(name.rpartition(".")[2] in names for name in found)
-    )
-
-
-def _is_numpys(context: Context, call: ast.Call) -> bool:
-    """`np.zeros(3)`, which makes an array."""
-    return isinstance(call.func, ast.Attribute) and context.names.qualified(call.func.value) == {"numpy"}
-
-
-def _says_where(call: ast.Call) -> bool:
-    """Whether a call takes its device from a variable; a device that is written out may not be that of the others."""
-    return any(keyword.arg == "device" and not isinstance(keyword.value, ast.Constant) for keyword in call.keywords)
 
 
 def _defects_in(context: Context, owner: ast.AST) -> Iterator[tuple[str, Mismatch]]:

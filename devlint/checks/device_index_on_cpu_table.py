@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from devlint.checks import rewrite
-from devlint.checks.apart import TABLE, defects, factories, shown
+from devlint.checks.apart import TABLE, defects, shown
 from devlint.checks.base import Rule
 from devlint.checks.guards import expects_error
 from devlint.checks.uses import ends_on_host
+from devlint.checks.worth_following import factories
 from devlint.finding import Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.mismatch import Mismatch

@@ -32,7 +32,16 @@ class DiscardedTransfer(Rule):
 
     def suspects(self) -> bool:
         seen = self.context.seen.discards
-        return any(self._copies(node.value, name) for name in _COPIES & seen.keys() for node in seen[name])
+        return any(
+            (name in _NAMES_ONLY or self._is_called(node)) and self._copies(node.value, name)
+            for name in _COPIES & seen.keys()
+            for node in seen[name]
+        )
+
+    def _is_called(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is called, and not merely named: `dtype=torch.float` discards nothing."""
+        above = self.context.inference.parents[node]
+        return isinstance(above, ast.Call) and above.func is node
 
     def visit_Expr(self, node: cst.Expr) -> None:
         call = node.value

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from devlint.checks import rewrite
-from devlint.checks.apart import defects, factories, shown
+from devlint.checks.apart import defects, shown
 from devlint.checks.base import Rule
 from devlint.checks.placing import device_expression, surely_fails
 from devlint.checks.uses import wanted_on_host
+from devlint.checks.worth_following import factories
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.mismatch import Mismatch

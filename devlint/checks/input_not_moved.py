@@ -6,11 +6,12 @@ import ast
 from collections.abc import Sequence
 
 from devlint.checks import rewrite
-from devlint.checks.apart import INPUT, defects, factories, shown
+from devlint.checks.apart import INPUT, defects, shown
 from devlint.checks.base import Rule
 from devlint.checks.guards import expects_error
 from devlint.checks.placing import Named, device_expression, repeatable, surely_fails
 from devlint.checks.taken import is_taken_from_host
+from devlint.checks.worth_following import factories
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.effects import TRANSFERS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from devlint.checks.apart import MIXED, defects, factories, shown
+from devlint.checks.apart import MIXED, defects, shown
 from devlint.checks.base import Rule
+from devlint.checks.worth_following import factories
 from devlint.finding import Group, RuleInfo
 from devlint.placement.effects import TRANSFERS
 from devlint.placement.mismatch import Mismatch

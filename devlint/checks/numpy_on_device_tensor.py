@@ -67,7 +67,7 @@ class NumpyOnDeviceTensor(Rule):
 
     def _arguments(self, call: ast.Call) -> Iterator[tuple[ast.expr, _Taken]]:
         context = self.context
-        name = context.name_of(call.func)
+        name = context.names.name_of(call.func)  # without the values of variables, which would have to be inferred
         if name is None or name.split(".")[0] not in _PACKAGES:
             return
         row = context.inference.facts.call(name)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.checks import rewrite
-from devlint.checks.apart import factory_calls
 from devlint.checks.base import Rule
 from devlint.checks.context import Context
 from devlint.checks.host_code import is_guarded, is_host_code
@@ -28,6 +27,7 @@ from devlint.checks.own_tensors import (
     stores,
 )
 from devlint.checks.scalars import may_be_scalar
+from devlint.checks.worth_following import factory_calls
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
 from devlint.placement.evaluate import path_of

@@ -132,7 +132,9 @@ def _called(evaluator: Evaluator, node: ast.Call, callee: Value, arguments: Argu
     if callee.kind == v.CLASS:
         return evaluator.inference.instance(callee, node, evaluator.state)
     if callee.kind == v.FUNCTION:
-        result = evaluator.inference.function_result(callee, arguments, receiver, evaluator)
+        result = evaluator.unknown(node)
+        if _is_wanted(evaluator, node):
+            result = evaluator.inference.function_result(callee, arguments, receiver, evaluator)
         evaluator.inference.called(evaluator, callee.node, node)
         return result
     if callee.is_module:
@@ -192,7 +194,7 @@ def _named_call(
     beyond = evaluator.facts.beyond
     if beyond is None:
         return evaluator.unknown(node)
-    result = beyond.result(name, arguments, receiver, evaluator)
+    result = beyond.result(name, arguments, receiver, evaluator) if _is_wanted(evaluator, node) else None
     beyond.called(name, evaluator, node)
     return evaluator.unknown(node) if result is None else result
 
@@ -215,6 +217,11 @@ def _with_bound(evaluator: Evaluator, partial: ast.Call, arguments: Arguments) -
         named={**named, **arguments.named},
         open_ended=arguments.open_ended or starred,
     )
+
+
+def _is_wanted(evaluator: Evaluator, node: ast.Call) -> bool:
+    """Whether anything is done with what a call gives; a function need not be followed for nothing."""
+    return not isinstance(evaluator.inference.parents.get(node), ast.Expr)
 
 
 def _instance(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments: Arguments) -> Value:

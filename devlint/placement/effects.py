@@ -44,40 +44,68 @@ class Effects:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
+        self._own: dict[Function, tuple[frozenset[Effect], list[tuple[ast.Call, Function]]]] = {}
+        self._known: dict[tuple[Function, int], frozenset[Effect]] = {}
 
     def of(self, function: Function) -> frozenset[Effect]:
         """What calling a function moves or sets anew, by the names of its arguments and of the scopes around it."""
-        return self._all.get(function, frozenset())
+        return self._through(function, _ROUNDS)
+
+    def _through(self, function: Function, rounds: int) -> frozenset[Effect]:
+        """The effects of a function and of those that it calls, through so many functions that call each other."""
+        own, calls = self._seen_in(function)
+        if rounds == 0 or not calls:
+            return own
+        if (function, rounds) not in self._known:
+            nearer = self._through(function, rounds - 1)
+            more = {
+                effect
+                for call, callee in calls
+                for effect in self._passed_on(call, callee, self._through(callee, rounds - 1))
+            }
+            self._known[function, rounds] = nearer if more <= nearer else frozenset(sorted(nearer | more)[:_MOST])
+        return self._known[function, rounds]
+
+    def _seen_in(self, function: Function) -> tuple[frozenset[Effect], list[tuple[ast.Call, Function]]]:
+        """A function's own effects, and its calls of functions of the file."""
+        if function not in self._own:
+            own = _own_effects(list(walk(function))) if function in self._acting else ()
+            calls = [(call, callee) for call, callee in self._calls.get(function, ()) if callee is not function]
+            self._own[function] = frozenset(own), calls
+        return self._own[function]
 
     @cached_property
-    def _all(self) -> dict[Function, frozenset[Effect]]:
-        functions = [node for node in self._inference.names.scope_of if isinstance(node, _FUNCTIONS)]
-        by_name: dict[str, list[Function]] = {}
-        for function in functions:
-            by_name.setdefault(getattr(function, "name", "lambda"), []).append(function)
-        meant = {name: defined for name, defined in by_name.items() if len(defined) <= _SAME}
-        found: dict[Function, frozenset[Effect]] = {}
-        called: dict[Function, list[tuple[ast.Call, Function]]] = {}
-        for function in functions:
-            nodes = list(walk(function))
-            found[function] = frozenset(_own_effects(nodes))
-            called[function] = [
-                (call, callee)
-                for call in nodes
-                if isinstance(call, ast.Call)
-                for callee in meant.get(last_name(call.func), ())
-                if callee is not function
-            ]
-        for _ in range(_ROUNDS):
-            grown = {}
-            for function, calls in called.items():
-                more = {effect for call, callee in calls for effect in self._passed_on(call, callee, found[callee])}
-                if not more <= found[function]:
-                    grown[function] = frozenset(sorted(found[function] | more)[:_MOST])
-            if not grown:
-                break
-            found.update(grown)
+    def _acting(self) -> set[ast.AST]:
+        """The functions in which anything is moved or set."""
+        names, seen = self._inference.names, self._inference.seen
+        if not TRANSFERS.isdisjoint(seen.loose):  # `map(net.to, devices)`
+            return set(names.scope_of)
+        acts = [*names.stores, *(call for name in TRANSFERS & seen.calls.keys() for call in seen.calls[name])]
+        return {function for act in acts for function in self._around(act)}
+
+    @cached_property
+    def _calls(self) -> dict[ast.AST, list[tuple[ast.Call, Function]]]:
+        """The calls in each function that may mean functions of the file."""
+        found: dict[ast.AST, list[tuple[ast.Call, Function]]] = {}
+        calls = self._inference.seen.calls
+        for name in self._meant.keys() & calls.keys():
+            for call in calls[name]:
+                for around in self._around(call):
+                    found.setdefault(around, []).extend((call, callee) for callee in self._meant[name])
         return found
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The functions around a node."""
+        return (above for above in self._inference.ancestors(node) if isinstance(above, _FUNCTIONS))
+
+    @cached_property
+    def _meant(self) -> dict[str, list[Function]]:
+        """The functions that a call by this name may mean."""
+        found: dict[str, list[Function]] = {}
+        for node in self._inference.names.scope_of:
+            if isinstance(node, _FUNCTIONS):
+                found.setdefault(getattr(node, "name", "lambda"), []).append(node)
+        return {name: functions for name, functions in found.items() if len(functions) <= _SAME}
 
     def _passed_on(self, call: ast.Call, callee: Function, effects: frozenset[Effect]) -> Iterator[Effect]:
         """A called function's effects, by the caller's names."""

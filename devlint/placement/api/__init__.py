@@ -153,6 +153,7 @@ class Facts:
     """What is known of the names of the project that the file belongs to; asked for what no table has."""
     _seen: dict[tuple[str, str], Row | None] = field(default_factory=dict, compare=False, repr=False)
     _aliased: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _of_package: dict[str, list[tuple[str, str, Row]]] = field(default_factory=dict, compare=False, repr=False)
 
     def canonical(self, name: str) -> str:
         """The name under which the tables know `name`, a qualified name as a user wrote it; itself when they do not."""
@@ -261,13 +262,22 @@ class Facts:
         row = self._seen[key]
         return row if row is not None or self.beyond is None else self.beyond.row(table, name)
 
+    def _near(self, name: str) -> list[tuple[str, str, Row]]:
+        """The patterns that a name of its package can fit."""
+        package = name.partition(".")[0]
+        if package not in self._of_package:
+            self._of_package[package] = [
+                one for one in self.patterns if fits(one[0].partition(".")[0].replace("**", "*"), package)
+            ]
+        return self._of_package[package]
+
     def _find(self, table: str, name: str) -> Row | None:
         exact = (self.calls if table == "call" else self.classes).get(name)
         if exact is not None:
             return exact
         if table == "call" and name in self.classes:
             return constructor(name, self.classes[name])
-        for pattern, where, row in self.patterns:
+        for pattern, where, row in self._near(name):
             if (where == table or table == "call") and fits(pattern, name):
                 if where == table:
                     return row
@@ -277,18 +287,17 @@ class Facts:
 
 def fits(pattern: str, name: str) -> bool:
     """Does a qualified name fit a pattern? `*` stands for anything but dots, `**` for anything, [A-Z] for a letter."""
-    start = len(_LITERAL.match(pattern)[0])  # type: ignore[index]
-    return name.startswith(pattern[:start]) and _compiled(pattern).fullmatch(name) is not None
-
-
-_LITERAL = re.compile(r"[^*\[]*")
+    start, whole = _compiled(pattern)
+    return name.startswith(start) and whole.fullmatch(name) is not None
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> tuple[str, re.Pattern[str]]:
+    """What a pattern begins with, and all of it."""
     parts = re.split(r"(\*\*|\*|\[[^\]]*\])", pattern)
     meaning = {"**": ".*", "*": r"[^.]*"}
-    return re.compile("".join(meaning.get(p, p if p.startswith("[") else re.escape(p)) for p in parts))
+    whole = "".join(meaning.get(p, p if p.startswith("[") else re.escape(p)) for p in parts)
+    return parts[0], re.compile(whole)
 
 
 def constructor(name: str, row: Row) -> Row:
