@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from devlint.checks import amp_imports, rewrite
 from devlint.checks.base import Rule
@@ -367,16 +367,15 @@ class PlainModuleContainer(Rule):
     def _is_fed_by_hand(self, class_: ast.ClassDef, kept: _Kept) -> bool:
         """`self.kept[i](x.to(self.place))`: each call of an item moves its input to where the class keeps the items."""
         parents = self.context.inference.parents
-        own = self.context.inference.classes.assignments(
-            class_
-        ).keys()  # LightningModule has a `device` that follows it
+        # Of its own: LightningModule has a `device` that follows it.
+        setters = partial(self.context.inference.classes.setters, class_)
         calls = []
         for part in walk(class_):
             item = parents.get(part) if isinstance(part, ast.Attribute) and part.attr == kept.name else None
             call = parents.get(item) if isinstance(item, ast.Subscript) and item.value is part else None
             if isinstance(call, ast.Call) and call.func is item:
                 calls.append(call)
-        return bool(calls) and all(bool(call.args) and _is_moved_to_own(call.args[0], own) for call in calls)
+        return bool(calls) and all(bool(call.args) and _is_moved_to_own(call.args[0], setters) for call in calls)
 
     def _hands_out(self, method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
         """Whether a method gives the kept parameters, or one of them, to an optimizer or to its caller, or moves them:
@@ -570,13 +569,13 @@ def _pairs(part: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.exp
             yield target, part.value
 
 
-def _is_moved_to_own(node: ast.expr, own: Collection[str]) -> bool:
+def _is_moved_to_own(node: ast.expr, setters: Callable[[str], Collection[ast.AST]]) -> bool:
     """`x.to(self.place)`: moved to a device that an attribute of the class's own names."""
     if not isinstance(node, ast.Call) or last_name(node.func) != "to":
         return False
     places = [*node.args, *(keyword.value for keyword in node.keywords)]
     return any(
-        isinstance(place, ast.Attribute) and place.attr in own and path_of(place) == f"self.{place.attr}"
+        isinstance(place, ast.Attribute) and path_of(place) == f"self.{place.attr}" and setters(place.attr)
         for place in places
     )
 
