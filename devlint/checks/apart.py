@@ -120,7 +120,8 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
         return ""
     if _is_moved_module(device):
         # `x.cpu()` before a module that is given: whoever gives it knows that it runs on the host.
-        return "" if _is_given(device) and last_name(call.func) == "cpu" else INPUT
+        kept = isinstance(device.place.key, tuple) and device.place.key[0] == "attribute" and not _is_moved(device)
+        return "" if (_is_given(device) or kept) and last_name(call.func) == "cpu" else INPUT
     if device.is_module and mismatch.meeting.node in context.inference.run(owner).feedings:
         return ""  # a child whose forward is not known may move its input itself
     name = context.name_of(call.func)
@@ -181,6 +182,11 @@ def _is_pinned(call: ast.Call) -> bool:
 def _is_given(value: Value) -> bool:
     """Whether a value is where an argument of the function is."""
     return isinstance(value.place.key, tuple) and value.place.key[0] == "at"
+
+
+def _is_moved(value: Value) -> bool:
+    """Whether a call of this file put a value where it is."""
+    return value.origin is not None and value.origin.node is not None
 
 
 def _is_moved_module(value: Value) -> bool:

@@ -46,6 +46,7 @@ _NO_WEIGHTS = _set(
     states train valid test val image images batch
     """
 )
+_BARE = _set("meta metadata config cfg args arguments hparams vocab vocabulary tokenizer metrics")
 _GROUPS = re.compile(r"param_?groups?", re.I)
 """An optimizer's groups without their parameters: learning rates and their kind."""
 _HOST_CLASSES = re.compile(
@@ -58,6 +59,8 @@ _GUARDS = re.compile(r"cuda|gpu|is_available|accelerat|device", re.I)
 
 def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
     """Whether what is loaded goes where tensors go."""
+    if _is_called_otherwise(context, load):
+        return False
     if any(_GROUPS.search(name) for name in [*fate.names, ast.unparse(load.source) if load.source else ""]):
         return False
     if load.is_script or load.fills is not None or fate.has(Use.STATE, Use.LIKELY_STATE, Use.KEPT, Use.MODEL):
@@ -87,6 +90,16 @@ def holds_tensors(load: Load, fate: Fate, context: Context) -> bool:
 def _makes_object(node: ast.AST) -> bool:
     """Whether a sink is a class that is given arguments: what a model is built by is no state of it."""
     return isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
+
+
+def _is_called_otherwise(context: Context, load: Load) -> bool:
+    """`metadata = torch.load(folder / METADATA)`: the file, and what is read, are called something without tensors."""
+    above = context.inference.parents.get(load.call)
+    names = (
+        [target.id for target in above.targets if isinstance(target, ast.Name)] if isinstance(above, ast.Assign) else []
+    )
+    spoken, file = words_of(names), _words_of_source(context, load.source)
+    return bool(spoken & _BARE and file & _BARE) and not (spoken | file) & _WEIGHTS
 
 
 def _in_module(context: Context, call: ast.Call) -> bool:

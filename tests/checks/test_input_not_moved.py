@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from checks.helpers import check, findings, fixed
 
+from devlint import engine
+from devlint.config import Config
 from devlint.finding import Applicability
+from devlint.source import Source
 
 HEAD = """\
 import torch
@@ -237,3 +242,24 @@ def test_a_module_that_is_given_may_run_on_the_host() -> None:
         "        inputs = {}\n        return self.resize(inputs)\n"
     )
     assert check(text.format("images.float().cpu()"), "DEV103") == []
+
+
+@pytest.mark.parametrize("kept, reported", [("resize", False), ("resize.to('cuda')", True)])
+def test_a_module_that_a_base_in_another_file_keeps_may_run_on_the_host(
+    tmp_path: Path, kept: str, reported: bool
+) -> None:
+    """What was given and kept may be on the host, as its caller knows; what was moved is not."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("")
+    (tmp_path / "pkg/base.py").write_text(
+        "from torch import nn\n\n\nclass Base:\n    def __init__(self, resize: nn.Module):\n"
+        f"        self.resize = {kept}\n"
+    )
+    text = (
+        "import torch\nfrom pkg.base import Base\n\n\nclass Estimator(Base):\n"
+        "    def run(self, images: torch.Tensor):\n        inputs = images.cpu()\n        return self.resize(inputs)\n"
+    )
+    path = tmp_path / "pkg/run.py"
+    path.write_text(text)
+    config = Config(root=tmp_path, select=("DEV103", "DEV601"))
+    assert bool(engine.check_text(Source(str(path), text), config).findings) == reported

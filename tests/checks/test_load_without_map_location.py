@@ -348,6 +348,10 @@ SILENT = [
         "best = folder + '/best.pt'\nnet.load_state_dict(torch.load(best))",
         id="written by what the training loop calls",
     ),
+    pytest.param(
+        "metadata = torch.load(p / METADATA)\nstate[key] = metadata.pop(key)\nnet.load_state_dict(state[key])",
+        id="metadata",
+    ),
     pytest.param("torch.set_rng_state(torch.load(p))", id="generator"),
     pytest.param(
         "b = io.BytesIO()\ntorch.save(net.state_dict(), b)\nb.seek(0)\nnet.load_state_dict(torch.load(b))",
@@ -452,6 +456,8 @@ LOOP = "for x in batches:\n    net(x).backward()\n    "
         f"{LOOP}print(folder)\n{AFTER}",
         f"{AFTER}\n{LOOP}stop(folder)",
         "if train:\n    " + LOOP.replace("\n", "\n    ") + f"stop(folder)\n{AFTER}",
+        "metadata = torch.load(p / METADATA_OF_WEIGHTS)\nnet.load_state_dict(metadata)",
+        "metadata = torch.load(p)\nnet.load_state_dict(metadata)",
         f"{LOOP}stop(args)\nnet.load_state_dict(torch.load(args.best))",
     ],
 )
