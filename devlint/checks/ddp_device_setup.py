@@ -11,7 +11,7 @@ from devlint.checks.base import Rule
 from devlint.checks.guards import expects_error
 from devlint.checks.placing import repeatable
 from devlint.checks.processes import DDP, argument, calls_to, is_managed, process_groups
-from devlint.checks.ranks import is_global_rank, one_machine
+from devlint.checks.ranks import RANKS, is_global_rank, one_machine
 from devlint.checks.wrappers import may_be_moved
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement import values as v
@@ -80,6 +80,8 @@ class DdpDeviceSetup(Rule):
         if setters:
             yield from setters
             return
+        if not process_groups(context) and RANKS.isdisjoint(context.seen.texts):
+            return  # the processes are started by another file, maybe on one machine only
         seen: set[ast.AST] = set()
         for call in sorted(self._naming(), key=lambda one: (one.lineno, one.col_offset)):
             owner = context.inference.owner(call)

@@ -11,7 +11,7 @@ from devlint.placement.evaluate import path_of
 from devlint.syntax.trees import children, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_VARIABLES = frozenset({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+RANKS = frozenset({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
 """Environment variables that hold it: of torchrun, Slurm and MPI."""
 _MOST = 6
 """Names, arguments and results that are followed, one behind the other."""
@@ -46,7 +46,7 @@ def _sources(context: Context, node: ast.expr, steps: int) -> Iterator[bool | No
 
 
 def _names_rank(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in _VARIABLES
+    return isinstance(node, ast.Constant) and node.value in RANKS
 
 
 def _of_call(context: Context, call: ast.Call, steps: int) -> Iterator[bool | None]:

@@ -25,6 +25,9 @@ def script(body: str) -> str:
     return HEAD + "def main(args, local_rank):\n    " + body.replace("\n", "\n    ") + "\n"
 
 
+JOINED = "\ndef join():\n    dist.init_process_group('nccl')\n"
+
+
 def rows(text: str) -> list[int]:
     """Rows of the findings, counted from the first line of `body`."""
     return [row - FIRST for row, _ in check(text, "DEV504")]
@@ -57,10 +60,17 @@ def rows(text: str) -> list[int]:
     ],
 )
 def test_the_rank_among_all_machines_is_no_number_of_a_gpu(body: str, row: int) -> None:
-    (found,) = findings(script(body), "DEV504")
+    (found,) = findings(script(body) + JOINED, "DEV504")
     assert found.start.row - FIRST == row
     assert found.fix is None and found.no_fix is not None and "LOCAL_RANK" in found.no_fix
     assert "invalid device ordinal" in found.message
+
+
+def test_a_rank_says_nothing_of_machines_where_others_start_the_processes() -> None:
+    body = "rank = dist.get_rank()\ndevice = torch.device('cuda', rank)\nreturn DDP(args.net, device_ids=[rank])"
+    assert rows(script(body)) == []
+    assert rows(script(body) + JOINED) == [1]
+    assert rows(script("torch.cuda.set_device(dist.get_rank())")) == [0]
 
 
 def test_it_is_followed_through_functions_of_the_file() -> None:
