@@ -121,3 +121,9 @@ def test_fixed_programs_run_where_the_old_ones_stopped() -> None:
             else:
                 with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
                     names["f"](*arguments)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("transform", "reported"), [("MelScale()", True), ("AmplitudeToDB(top_db=80.0)", False)])
+def test_transforms_of_audio_without_a_tensor_work_anywhere(transform: str, reported: bool) -> None:
+    used = f"torchaudio.transforms.{transform}(torch.stft(x, 8))"
+    assert bool(check("import torchaudio\n" + step("pass", used), "DEV106")) == reported
