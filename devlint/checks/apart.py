@@ -130,7 +130,7 @@ def _code(context: Context, owner: ast.AST, mismatch: Mismatch) -> str:
     told = any(keyword.arg in ("device", "generator", None) for keyword in call.keywords)
     if makes and not told:
         copied = row is not None and row.get("data") and _may_copy_input(context, owner, call)
-        return "" if copied or (_is_of_self(device) and _only_builds(context, owner)) else FACTORY
+        return "" if copied or _only_builds(context, owner) else FACTORY
     return (
         MIXED if device.place.device or not isinstance(device.place.key, tuple) or device.place.key[0] != "at" else ""
     )

@@ -20,6 +20,8 @@ _FOLDERS = frozenset(
 )
 _FILES = ("test_", "conftest", "dataset", "dataloader", "data_loader", "transforms", "preprocess", "collat")
 """Where projects keep what prepares data, and their tests, which run on the CPU unless they say otherwise."""
+_DATA_FILES = frozenset({"data.py", "data_utils.py", "datautils.py", "data_util.py"})
+_GRAPHS = frozenset({"Data", "HeteroData"})
 _SAMPLES = frozenset({"img", "image", "pic", "sample", "results", "pointcloud", "clip", "waveform"})
 """What transforms of samples call the one that they are given."""
 _DEVICE_WORDS = re.compile(r"cuda|device|gpu|accelerat|\bmps\b|\bxpu\b|\.to\(|lightning", re.IGNORECASE)
@@ -33,6 +35,8 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
         return True
     if any("onnx" in part.lower() for part in (*folders, file)):
         return True  # models are exported on the CPU
+    if file in _DATA_FILES or _makes_graph(context, owner):
+        return True
     name = getattr(owner, "name", "").lower()
     if any(part in name for part in _NAMES) or name == "__getitem__":
         return True
@@ -54,6 +58,17 @@ def is_host_code(context: Context, owner: ast.AST) -> bool:
             if any(isinstance(base, str) and base.startswith(transforms) for base in classes.lineage(above)):
                 return True
     return False
+
+
+def _makes_graph(context: Context, owner: ast.AST) -> bool:
+    """Whether a function puts a sample for PyTorch Geometric together, which loaders then batch and others move."""
+    calls = (call for name in _GRAPHS & context.seen.calls.keys() for call in context.seen.calls[name])
+    return any(
+        context.inference.owner(call) is owner
+        and (context.name_of(call.func) or "").startswith("torch_geometric.data.")
+        and isinstance(context.inference.parents.get(owner), ast.Module)
+        for call in calls
+    )
 
 
 def _takes_sample(call: ast.AST) -> bool:

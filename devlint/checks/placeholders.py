@@ -32,7 +32,7 @@ def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
     made = value.origin.node if value.origin is not None else None
     if not isinstance(expression, ast.Name) or not isinstance(made, ast.AST):
         return False
-    if _is_after_first_turn(context, mismatch.meeting.node, expression.id):
+    if _is_shared(context, made) or _is_after_first_turn(context, mismatch.meeting.node, expression.id):
         return True
     child = made
     for above in context.inference.ancestors(made):
@@ -43,6 +43,14 @@ def is_placeholder(context: Context, mismatch: Mismatch) -> bool:
             return any(_tells_apart(one, expression.id) for one in later)
         child = above
     return False
+
+
+def _is_shared(context: Context, made: ast.AST) -> bool:
+    """`mask = scores = torch.empty(0)`: an empty tensor that several names hold, so that each of them is set."""
+    statement = context.inference.parents.get(made)
+    sizes = made.args if isinstance(made, ast.Call) else []
+    empty = len(sizes) == 1 and isinstance(sizes[0], ast.Constant) and sizes[0].value == 0
+    return empty and isinstance(statement, ast.Assign) and len(statement.targets) > 1
 
 
 def _is_after_first_turn(context: Context, meeting: ast.AST, name: str) -> bool:

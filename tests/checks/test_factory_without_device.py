@@ -6,7 +6,10 @@ import pytest
 from checks.helpers import check, findings, fixed
 from work import calls_of
 
+from devlint.config import Config
+from devlint.engine import check_text
 from devlint.finding import Applicability
+from devlint.source import Source
 
 HEAD = """\
 import functools
@@ -262,6 +265,7 @@ def test_modules(lines: str, wanted: str | None) -> None:
         "if x.is_cuda:\n    return x + torch.zeros(3).cuda()\nreturn x + torch.zeros(3)",
         "zeros = functools.partial(torch.zeros, device=d)\nreturn x + zeros(3)",
         "zeros = functools.partial(torch.zeros, **flag)\nreturn x + zeros(3)",
+        "if d:\n    return x\nt = u = torch.empty(0)\nif flag:\n    t = u = x\nif flag:\n    return x * t + u",
         "y, _ = torch.broadcast_tensors(x, torch.zeros(3))\nreturn x + y",
         "return x + torch.zeros(3, out=d)",
         "t = torch.zeros(3)\ndef move():\n    nonlocal t\n    t = t.to(d)\nmove()\nreturn x + t",
@@ -277,6 +281,8 @@ def test_silent(lines: str) -> None:
     [
         "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n"
         "        return i.unsqueeze(0) + torch.zeros(3)\n",
+        "from torch_geometric.data import Data\n\n\ndef graph(x):\n"
+        "    return Data(x=torch.cat([x, torch.zeros(3, 2)]))\n",
         "class Mask:\n    def __call__(self, img):\n        return img.unsqueeze(0) * torch.zeros(3)\n",
         "def collate(batch: torch.Tensor):\n    return batch + torch.zeros(3)\n",
         "def f(x):\n    return x.unsqueeze(0) + torch.zeros(3)\n\n\nf(torch.zeros(3))\n",
@@ -448,3 +454,24 @@ def test_a_program_that_trains_on_the_host_alone_is_silent() -> None:
 )
 def test_what_others_may_run_elsewhere_is_reported(run: str) -> None:
     assert [code for _, code in check(HEAD + PROGRAM.format(run=run), "DEV201")] == ["DEV201"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reported"),
+    [("model.py", True), ("data.py", False), ("onnx_export.py", False), ("onnxexport/net.py", False)],
+)
+def test_files_that_hold_code_for_the_host(path: str, reported: bool) -> None:
+    text = function("return x + torch.zeros(3)")
+    report = check_text(Source(f"project/{path}", text), Config(select=("DEV201",)))
+    assert bool(report.findings) == reported
+
+
+def test_what_a_constructor_alone_calls_builds_on_the_host() -> None:
+    text = (
+        f"{HEAD}class Table(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
+        "        self.rows = nn.Parameter(self._rows(n))\n\n    @staticmethod\n"
+        "    def _rows(x):\n        return torch.cat([torch.zeros(1), x.cumsum(0)])\n"
+    )
+    assert check(text, "DEV201") == []
+    used = "\n    def forward(self, x):\n        return self._rows(x)\n"
+    assert [code for _, code in check(text + used, "DEV201")] == ["DEV201"]
