@@ -56,17 +56,24 @@ _READ_OUT = frozenset({"item", "tolist", "numpy"})
 
 
 def _is_gone_at_once(context: Context, call: ast.Call) -> bool:
-    """Whether what a call makes meets nothing here: it is returned, read out, or moved to a device in a variable."""
-    above = context.inference.parents[call]
-    if isinstance(above, ast.Return):
-        return True
-    moved = context.inference.parents.get(above)
-    if not (isinstance(above, ast.Attribute) and isinstance(moved, ast.Call) and moved.func is above):
-        return False
-    if above.attr in _READ_OUT:
-        return True
-    told = [*moved.args, *(keyword.value for keyword in moved.keywords)]
-    return above.attr in TRANSFERS and above.attr != "cpu" and not any(_names_no_device(context, one) for one in told)
+    """Whether what a call makes meets nothing here: it is returned, read out, or moved to a device in a variable, at
+    once or after methods that are told numbers only."""
+    parents = context.inference.parents
+    while True:
+        above = parents[call]
+        if isinstance(above, ast.Return):
+            return True
+        further = parents.get(above)
+        if not (isinstance(above, ast.Attribute) and isinstance(further, ast.Call) and further.func is above):
+            return False
+        if above.attr in _READ_OUT:
+            return True
+        told = [*further.args, *(keyword.value for keyword in further.keywords)]
+        if above.attr in TRANSFERS and above.attr != "cpu":
+            return not any(_names_no_device(context, one) for one in told)
+        if not all(isinstance(one, ast.Constant | ast.UnaryOp) for one in told):
+            return False
+        call = further
 
 
 def _names_no_device(context: Context, argument: ast.expr) -> bool:
@@ -83,7 +90,11 @@ def worth_following(context: Context) -> list[ast.AST]:
     left behind, or a device is written out.
     """
     inference, calls = context.inference, context.seen.calls
-    owners = {inference.owner(call) for call in _made_calls(context)}
+    every = [call for found in calls.values() for call in found]
+    told = {inference.owner(call) for call in every if any(keyword.arg == "device" for keyword in call.keywords)}
+    told |= {inference.owner(call) for name in TRANSFERS & calls.keys() for call in calls[name]}
+    makers = {inference.owner(call) for call in _made_calls(context)}
+    owners = {owner for owner in makers if owner in told or not _builds_module(context, owner)}
     moved: dict[ast.AST, list[ast.Call]] = {}
     for call in (call for name in TRANSFERS & calls.keys() for call in calls[name] if not _is_cast(context, call)):
         moved.setdefault(inference.owner(call), []).append(call)
@@ -94,6 +105,15 @@ def worth_following(context: Context) -> list[ast.AST]:
         ):
             owners.add(owner)
     return sorted(owners, key=lambda node: getattr(node, "lineno", 0))
+
+
+def _builds_module(context: Context, owner: ast.AST) -> bool:
+    """Whether a function is the constructor of a module: where it speaks of no device, all is on the CPU there, and
+    meets no input."""
+    class_ = context.inference.parents.get(owner)
+    if not (isinstance(owner, ast.FunctionDef) and owner.name == "__init__" and isinstance(class_, ast.ClassDef)):
+        return False
+    return context.inference.classes.kind(class_) in v.MODULE_KINDS
 
 
 def _leaves_behind(context: Context, owner: ast.AST, moves: list[ast.Call]) -> bool:

@@ -58,6 +58,8 @@ class Evidence:
 
     def kind(self, ids: Collection[Hashable]) -> str:
         """What the uses of these definitions prove, or unknown."""
+        if not self._kinds and not self._moved:
+            return v.UNKNOWN
         kinds: set[str] = set()
         for identity in ids:
             kinds |= self._kinds.get(identity, set())

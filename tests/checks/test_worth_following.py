@@ -34,13 +34,13 @@ def show(x):
 """
 
 
-def followed(root: Path, lines: str) -> bool:
+def followed(root: Path, lines: str, function: str = "main") -> bool:
     (root / "other.py").write_text("import torch\n\ndef load(path):\n    return torch.load(path)\n")
     (root / "train.py").write_text(HEAD + "def main(x, net, loader, device):\n    " + lines.replace("\n", "\n    "))
     source, config = Source(str(root / "train.py"), (root / "train.py").read_text()), Config(root=root)
     context = engine.make_context(source, engine.project_of(config).of(source), config)
     owners = worth_following(context)
-    return any(isinstance(owner, ast.FunctionDef) and owner.name == "main" for owner in owners)
+    return any(isinstance(owner, ast.FunctionDef) and owner.name == function for owner in owners)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,7 @@ def followed(root: Path, lines: str) -> bool:
         "y = torch.zeros(3)\nreturn x + y",
         "y = torch.zeros(3).to(torch.float16)\nreturn x + y",
         "y = torch.zeros(3).to(x.dtype)\nreturn x + y",
+        "return torch.zeros(3).mul(x)",
         "y = torch.zeros(3, device='cpu')\nreturn x + y",
         "y = x.cpu()\nreturn x + y",
         "return x.to('cuda:0') + net.to('cuda:1')(x)",
@@ -74,6 +75,8 @@ def test_values_may_come_apart(tmp_path: Path, lines: str) -> None:
         "y = torch.zeros(3, device=device)\nreturn x + y",
         "y = torch.zeros(3).to(device)\nreturn x + y",
         "return x.cpu().numpy()",
+        "return torch.zeros(3).float().unsqueeze(0)",
+        "y = torch.zeros(3).view(1, -1).to(device)\nreturn x + y",
         "x = x.to(torch.float32)\nb, c = x.shape\nreturn x",
         "x = x.to(device)\nb, c = x.shape\nreturn x",
         "x = x.to(device)\nreturn read(x)",
@@ -83,3 +86,18 @@ def test_values_may_come_apart(tmp_path: Path, lines: str) -> None:
 )
 def test_nothing_can_come_apart(tmp_path: Path, lines: str) -> None:
     assert not followed(tmp_path, lines)
+
+
+@pytest.mark.parametrize(
+    ("base", "lines", "wanted"),
+    [
+        ("nn.Module", "self.table = torch.zeros(3) + size", False),
+        ("Net", "self.table = torch.zeros(3) + size", False),
+        ("object", "self.table = torch.zeros(3) + size", True),
+        ("nn.Module", "self.table = torch.zeros(3) + size.to(device)", True),
+        ("nn.Module", "self.table = torch.zeros(3) + torch.ones(3, device=device)", True),
+    ],
+)
+def test_constructors(tmp_path: Path, base: str, lines: str, wanted: bool) -> None:
+    lines = f"pass\n\nclass A({base}):\n    def __init__(self, size, device):\n        {lines}\n"
+    assert followed(tmp_path, lines, "__init__") is wanted
