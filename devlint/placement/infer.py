@@ -47,6 +47,10 @@ _PASSES = 3
 """One pass sees that a model is called, the next that what goes in is a tensor, the last what that means before."""
 
 
+_DEEPEST = 100
+"""Of a function that so many others lead to, each called by the one before, nothing is known."""
+
+
 class Inference:
     """What devlint believes of the values of one file.
 
@@ -109,6 +113,8 @@ class Inference:
         # A function that the scope around it calls while that is still being followed sees only what is bound by then.
         provisional = self._is_around(owner)
         evidence = Evidence(self.facts, bool(self.packages & self.facts.packages["tensor_like_objects"]))
+        if len(self._running) >= _DEEPEST:
+            return Evaluator(self, owner, evidence)
         body: Sequence[ast.stmt] = owner.body  # type: ignore[attr-defined]
         try:
             for _ in range(_PASSES):

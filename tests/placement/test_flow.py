@@ -6,8 +6,11 @@ import pytest
 from placement.believing import infer, lives, run, value
 from work import calls_of
 
+from devlint.config import Config
+from devlint.engine import check_text
 from devlint.placement import values as v
 from devlint.placement.infer import FUNCTIONS
+from devlint.source import Source
 
 HEAD = """\
 import torch
@@ -313,3 +316,12 @@ LONG = {
 def test_work_grows_with_length_and_not_with_its_square(name: str) -> None:
     few, many = 250, 1_000
     assert work(LONG[name](many)) < 1.5 * work(LONG[name](few)) * many / few
+
+
+def test_a_long_chain_of_functions_ends_in_nothing_known() -> None:
+    lines = "".join(f"def g{i}():\n    y = g{i - 1}()\n    return y\n" for i in range(1, 3_000))
+    text = f"{HEAD}def g0():\n    return torch.zeros(3)\n{lines}def use(x: torch.Tensor):\n    z = g{{}}()\n"
+    assert lives(text.format(9), "z", "use") == "cpu"
+    meeting = text.format(2_999) + "    return z + x + torch.ones(3)\n"
+    codes = [found.code for found in check_text(Source("t.py", meeting), Config()).findings]
+    assert codes == ["DEV201"]  # what is made there, and no rule has crashed
