@@ -339,18 +339,18 @@ def rules(output_format: str) -> None:
 def trace(place: str) -> None:
     """Print what devlint believes of each value in a file, and why.
 
-    For each assignment and argument: what the value is, where it lives, and how it came there. It shows why there is a
-    finding, or none.
+    For each assignment and argument, and with FILE:LINE for all that the line reads: what the value is, where it lives,
+    and how it came there. It shows why there is a finding, or none.
     """
     from devlint.config import ConfigError
     from devlint.output import beliefs
     from devlint.session import Untraceable, trace_file
 
-    path, colon, row = place.rpartition(":")
-    if not (colon and row.isdecimal()):
-        path, row = place, ""
+    path, colon, line = place.rpartition(":")
+    row = int(line) if colon and line.isdecimal() else None
+    path = path if row is not None else place
     try:
-        _echo(beliefs.render(trace_file(Path(path)), path, int(row) if row else None, _display()))
+        _echo(beliefs.render(trace_file(Path(path), row), path, row, _display()))
     except (ConfigError, Untraceable) as error:
         _wrong_use(str(error))
 

@@ -201,8 +201,8 @@ class Untraceable(Exception):
     """A file whose values cannot be followed; the message says why."""
 
 
-def trace_file(path: Path) -> list[Belief]:
-    """What devlint believes of each assignment in a file. Raises Untraceable, ConfigError."""
+def trace_file(path: Path, row: int | None = None) -> list[Belief]:
+    """What devlint believes of each assignment in a file, or of all in one row. Raises Untraceable, ConfigError."""
     from devlint import screen
     from devlint.engine import make_context, project_of
     from devlint.files import read_file
@@ -214,7 +214,7 @@ def trace_file(path: Path) -> list[Belief]:
 
     def follow() -> list[Belief]:
         source = decode_source(read_file(path), str(path))
-        return list(beliefs(make_context(source, project_of(config).of(source), config).inference))
+        return list(beliefs(make_context(source, project_of(config).of(source), config).inference, row))
 
     try:
         return on_large_stack(follow)

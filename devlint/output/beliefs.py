@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def render(beliefs: Sequence[Belief], path: str, row: int | None, display: Display) -> str:
-    """A line per assignment, of one row only where one is asked for; closes with how many tensors have a place."""
-    shown = [belief for belief in beliefs if row is None or belief.row == row]
-    if not shown and row is not None:
-        return (
-            f"nothing is assigned in line {row} of {path}; `devlint trace {path}` shows all lines where something is\n"
-        )
-    if not shown:
+    """A line per value, all of them in `row` where that is given; closes with how many tensors have a place."""
+    if not beliefs and row is not None:
+        return f"no value is set or read in line {row} of {path}; `devlint trace {path}` shows all that is set\n"
+    if not beliefs:
         return f"nothing is assigned in {path}\n"
     lines = [
         f"{display.path(path)}:{one.row}:{one.column + 1}: {display.paint(one.name, bold=True)}: {_words(one)}"
-        for one in shown
+        for one in beliefs
     ]
-    tensors = [belief for belief in shown if belief.kind.startswith(("tensor", "parameter", "buffer", "batch"))]
+    tensors = [belief for belief in beliefs if belief.kind.startswith(("tensor", "parameter", "buffer", "batch"))]
     placed = sum(belief.placed and not _of_its_own(belief) for belief in tensors)
-    lines += ["", f"{count(len(shown), 'value')}, {len(tensors)} of them tensors, {placed} of these with a known place"]
+    lines += [
+        "",
+        f"{count(len(beliefs), 'value')}, {len(tensors)} of them tensors, {placed} of these with a known place",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -31,17 +31,51 @@ class Belief:
 UNPLACED = "not known"
 
 
-def beliefs(inference: Inference) -> Iterator[Belief]:
-    """One for each argument and each assignment to a name or attribute, in the order of the file."""
+def beliefs(inference: Inference, row: int | None = None) -> Iterator[Belief]:
+    """One for each argument and each assignment to a name or attribute, in the order of the file.
+
+    Of one row only, where it is given, and then for what is read there as well.
+    """
     found = []
     for owner in [inference.tree, *(node for node in inference.parents if isinstance(node, FUNCTIONS))]:
         run = inference.run(owner)
         for node, value in run.values.items():
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-                found.append(_belief(node.lineno, node.col_offset, ast.unparse(node), value, run.state.place_of(value)))
+            if not isinstance(node, ast.expr):
+                continue
+            if _is_set(node) or (node.lineno == row and _is_read(inference, node, value)):
+                place = run.state.place_of(value)
+                found.append(_belief(node.lineno, node.col_offset, _written(node), value, place))
         for argument, value in inference.arguments(owner):
             found.append(_belief(argument.lineno, argument.col_offset, argument.arg, value, value.place))
-    yield from sorted(found, key=lambda belief: (belief.row, belief.column))
+    wanted = (belief for belief in found if row is None or belief.row == row)
+    yield from sorted(wanted, key=lambda belief: (belief.row, belief.column))
+
+
+def _is_set(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
+
+
+def _is_read(inference: Inference, node: ast.expr, value: Value) -> bool:
+    """Whether an expression is a variable, or anything else that lives somewhere."""
+    if isinstance(inference.parents.get(node), ast.Attribute | ast.Starred):
+        return False  # the whole of `net.weight` is shown
+    if isinstance(node, ast.Name | ast.Attribute) and value.kind == v.UNKNOWN:
+        return True
+    return _lives(value)
+
+
+def _lives(value: Value) -> bool:
+    return value.is_tensor or value.is_module or value.kind in (v.TENSORS, v.BATCH, v.DEVICE)
+
+
+def _written(node: ast.expr) -> str:
+    """An expression as it may be written, cut where it is long."""
+    text = ast.unparse(node)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_SHOWN = 50
+"""Characters of an expression that are shown."""
 
 
 def _belief(row: int, column: int, name: str, value: Value, place: Place) -> Belief:
@@ -60,7 +94,7 @@ def _kind(value: Value) -> str:
 
 
 def _place(value: Value, place: Place) -> str:
-    if not (value.is_tensor or value.is_module or value.kind in (v.TENSORS, v.BATCH, v.DEVICE)):
+    if not _lives(value):
         return ""
     if place.device:
         return place.device if place.index is None else f"{place.device}:{place.index}"

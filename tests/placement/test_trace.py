@@ -49,8 +49,9 @@ def test_the_command_prints_one_line_and_counts(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.output.splitlines() == [
         f"{file}:8:5: zeros: tensor, on cpu, made by torch.zeros at line 8",
+        f"{file}:8:13: torch.zeros(3): tensor, on cpu, made by torch.zeros at line 8",
         "",
-        "1 value, 1 of them tensors, 1 of these with a known place",
+        "2 values, 2 of them tensors, 2 of these with a known place",
     ]
 
 
@@ -61,8 +62,21 @@ def test_an_argument_is_where_the_caller_has_it(tmp_path: Path) -> None:
     assert lines[0] == f"{file}:4:10: x: tensor (torch.Tensor), place given by the caller, the argument x"
     assert lines[1].startswith(f"{file}:5:5: y: tensor, where x is, ")
     assert lines[-1] == "2 values, 2 of them tensors, 1 of these with a known place"
-    asked = CliRunner().invoke(cli, ["trace", f"{file}:6"])
-    assert (asked.exit_code, f"`devlint trace {file}`" in asked.output) == (0, True)
+
+
+def test_a_line_that_sets_nothing_shows_what_it_reads(tmp_path: Path) -> None:
+    file = tmp_path / "step.py"
+    file.write_text(PROGRAM)
+    lines = CliRunner().invoke(cli, ["trace", f"{file}:12"]).output.splitlines()
+    assert lines[:-2] == [
+        f"{file}:12:12: model: module, on device, the argument model",
+        f"{file}:12:12: model(there) * scale: tensor, place not known",
+        f"{file}:12:18: there: tensor (torch.Tensor), on device, moved by .to() at line 10",
+        f"{file}:12:27: scale: tensor without dimensions, on cpu, made by torch.tensor at line 9",
+        f"{file}:12:34: gpu: tensor, on cuda:1, moved by .to() at line 11",
+    ]
+    nothing = CliRunner().invoke(cli, ["trace", f"{file}:2"])
+    assert (nothing.exit_code, f"`devlint trace {file}`" in nothing.output) == (0, True)
 
 
 @pytest.mark.parametrize(
