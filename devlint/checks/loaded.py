@@ -474,7 +474,11 @@ def fix_for(context: Context, node: cst.Call, load: Load, choice: Choice) -> Fix
         edit = rewrite.add_keyword(context, node, load.keyword, choice.text, absent=held and value is None)
     if edit is None:
         return None
-    title = f"Load onto `{choice.text}`" if choice.text != '"cpu"' else "Load onto the CPU, from where it is copied on"
+    title = (
+        f"Load onto `{choice.text}`"
+        if choice.text != '"cpu"'
+        else "Load onto the CPU; `load_state_dict` copies it from there"
+    )
     return rewrite.safe(title, edit) if choice.safe else rewrite.unsafe(title, edit)
 
 
