@@ -10,7 +10,7 @@ from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.guards import expects_error
 from devlint.checks.placing import repeatable
-from devlint.checks.processes import DDP, argument, calls_to, is_managed, process_groups
+from devlint.checks.processes import DDP, argument, calls_to, is_managed, is_one_process, process_groups
 from devlint.checks.ranks import RANKS, is_global_rank, one_machine
 from devlint.checks.wrappers import may_be_moved
 from devlint.finding import Edit, Fix, Group, RuleInfo
@@ -57,7 +57,7 @@ class DdpDeviceSetup(Rule):
 
     def suspects(self) -> bool:
         self._found: dict[ast.AST, str] = {}
-        if is_managed(self.context):
+        if is_managed(self.context) or is_one_process(self.context):
             return False
         for call, _ in calls_to(self.context, DDP):
             message = self._wrapped_wrong(call)

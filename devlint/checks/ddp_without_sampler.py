@@ -11,7 +11,7 @@ from functools import cached_property
 from devlint.checks import rewrite
 from devlint.checks.base import Rule
 from devlint.checks.guards import conditions
-from devlint.checks.processes import DDP, INIT, argument, calls_to, is_managed
+from devlint.checks.processes import DDP, INIT, argument, calls_to, is_managed, is_one_process
 from devlint.checks.training_loops import Training, homes_of, target_of, trainings
 from devlint.finding import Edit, Fix, Group, RuleInfo
 from devlint.placement.evaluate import path_of
@@ -49,7 +49,7 @@ class DdpWithoutSampler(Rule):
     def suspects(self) -> bool:
         self._whole: dict[ast.AST, list[Training]] = {}
         self._alike: dict[ast.AST, tuple[str, list[Training]]] = {}
-        if is_managed(self.context):
+        if is_managed(self.context) or is_one_process(self.context):
             return False
         if not self._shares_somehow:
             wrapped = [self.context.inference.owner(call) for call, _ in calls_to(self.context, DDP)]

@@ -20,6 +20,7 @@ from devlint.checks.loaded import (
     rank_device_for,
 )
 from devlint.checks.loading import NAMES, Load, calls_of, is_nowhere
+from devlint.checks.processes import is_one_process
 from devlint.finding import Group, RuleInfo
 from devlint.placement import values as v
 from devlint.screen import All, Mentions, Texts
@@ -46,6 +47,8 @@ class LoadOnWrongGpu(Rule):
 
     def suspects(self) -> bool:
         context = self.context
+        if is_one_process(context):
+            return False
         follower: Follower | None = None
         for load in calls_of(context):
             where = _one_place(context, load)

@@ -69,6 +69,12 @@ def is_managed(context: Context) -> bool:
     return not inference.packages.isdisjoint(managed) or not imported.isdisjoint(_TRAINERS)
 
 
+def is_one_process(context: Context) -> bool:
+    """Whether all groups that the file sets up are of one process, `world_size=1`: a wrapper runs on its GPU alone."""
+    sizes = [argument(group.call, "world_size", 3) for group in process_groups(context)]
+    return bool(sizes) and all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
+
+
 def process_groups(context: Context) -> list[ProcessGroup]:
     """The calls of a file that set up a default process group."""
     memo: list[ProcessGroup] | None = context.memo.get("process groups")

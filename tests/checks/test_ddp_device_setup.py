@@ -70,6 +70,7 @@ def test_a_rank_says_nothing_of_machines_where_others_start_the_processes() -> N
     body = "rank = dist.get_rank()\ndevice = torch.device('cuda', rank)\nreturn DDP(args.net, device_ids=[rank])"
     assert rows(script(body)) == []
     assert rows(script(body) + JOINED) == [1]
+    assert rows(script(body) + JOINED.replace("'nccl'", "'nccl', rank=0, world_size=1")) == []
     assert rows(script("torch.cuda.set_device(dist.get_rank())")) == [0]
 
 

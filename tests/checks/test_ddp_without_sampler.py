@@ -132,6 +132,12 @@ def test_libraries_that_share_out_the_samples_are_silent(line: str) -> None:
     assert rows(f"{line}\n{text}") == []
 
 
+def test_a_group_of_one_process_shares_nothing_out() -> None:
+    text = script("loader = DataLoader(dataset, batch_size=8, shuffle=True)" + LOOP)
+    assert rows(text) == [0]
+    assert rows(text.replace('("nccl")', '("nccl", rank=0, world_size=1)')) == []
+
+
 def test_without_ddp_or_in_another_function_nothing_is_said() -> None:
     text = script("loader = DataLoader(dataset, shuffle=True)" + LOOP)
     assert rows(text.replace("    model = DDP(model)\n", "")) == []

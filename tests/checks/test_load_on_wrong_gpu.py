@@ -119,6 +119,7 @@ def test_a_process_that_has_a_gpu_of_its_own_loads_for_itself() -> None:
     "setup",
     [
         pytest.param("pass", id="one process"),
+        pytest.param("dist.init_process_group('nccl', rank=0, world_size=1)", id="a group of one"),
         pytest.param("dist.init_process_group('gloo', rank=rank)", id="processes on the CPU"),
         pytest.param("assert isinstance(path, DDP) or dist.is_initialized()", id="asked only"),
     ],
