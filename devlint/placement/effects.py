@@ -35,6 +35,8 @@ _TRANSPARENT = frozenset(
     """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
 """Decorators that leave alone what a function gives."""
+_WITH_ATTRIBUTES = frozenset({v.OBJECT, v.UNKNOWN, *v.MODULE_KINDS})
+"""Kinds of values whose attributes a function that is given one may set."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -213,13 +215,15 @@ def parts(value: Value) -> Iterator[Value]:
 def hand_over(evaluator: Evaluator, arguments: Arguments) -> None:
     """Something that is not known is given modules and containers: it may move the former and change the latter."""
     for expression, value in arguments.all:
-        _may_move(evaluator, value)
-        for part in parts(value):
-            _may_move(evaluator, part)
-        evaluator.state.changed(value)
-        path = _dotted(expression)
-        if path and value.kind in (v.OBJECT, v.UNKNOWN, *v.MODULE_KINDS):
-            evaluator.state.forget_attributes(path)
+        if value.kind in (v.SEQUENCE, v.MAPPING):
+            for part in parts(value):
+                _may_move(evaluator, part)
+            evaluator.state.changed(value)
+        elif value.kind in _WITH_ATTRIBUTES:
+            _may_move(evaluator, value)
+            path = _dotted(expression)
+            if path:
+                evaluator.state.forget_attributes(path)
 
 
 def _may_move(evaluator: Evaluator, value: Value) -> None:
