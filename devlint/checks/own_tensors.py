@@ -204,10 +204,15 @@ def only_source(context: Context, name: ast.Name) -> ast.expr | None:
 
 
 def building_methods(class_: ast.ClassDef) -> set[str]:
-    """The methods that run while an instance is made: `__init__`, what it calls, and what that calls."""
+    """The methods that run while an instance is made."""
+    return methods_run_by(class_, "__init__")
+
+
+def methods_run_by(class_: ast.ClassDef, start: str) -> set[str]:
+    """A method of a class, what it calls on self, and what that calls."""
     by_name = {method.name: method for method in methods(class_)}
-    found = {"__init__"}
-    stack = ["__init__"]
+    found = {start}
+    stack = [start]
     while stack:
         method = by_name.get(stack.pop())
         for node in walk(method) if method is not None else ():

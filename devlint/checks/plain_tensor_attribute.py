@@ -20,6 +20,7 @@ from devlint.checks.own_tensors import (
     attribute_read,
     building_methods,
     methods,
+    methods_run_by,
     module_classes,
     registered,
     self_name,
@@ -156,6 +157,8 @@ class PlainTensorAttribute(Rule):
         store, value = made[0]
         if value is None or value.dims == 0 or _moves_at_use(class_, name):
             return None
+        if store.method.name not in methods_run_by(class_, "forward"):
+            return None  # whoever calls it, `set_cache(device)`, does so when the module has moved
         return _Kept(class_, store, tuple(every), None) if self._renewed_by_size(store, name) else None
 
     def _renewed_by_size(self, store: Store, name: str) -> bool:

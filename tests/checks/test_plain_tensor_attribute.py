@@ -271,6 +271,15 @@ def test_a_cache_renewed_by_size_only(test: str, reported: bool) -> None:
     assert all(f.fix is None and f.no_fix for f in found)
 
 
+def test_a_cache_is_renewed_while_the_module_runs() -> None:
+    """One that a caller fills, `net.fill(x)`, is filled where the module has been moved to."""
+    split = CACHE.format(test="n > self.length").replace("        return x + self.steps\n", "")
+    text = split.replace("def forward(self, x)", "def fill(self, x)")
+    run = "\n    def forward(self, x):\n        {}return x + self.steps\n"
+    assert check(text + run.format("self.fill(x)\n        "), "DEV202") == [(15, "DEV202")]
+    assert check(text + run.format(""), "DEV202") == []
+
+
 def test_a_cache_that_is_moved_where_it_is_read_is_silent() -> None:
     text = CACHE.format(test="n > self.length").replace("x + self.steps", "x + self.steps.to(x.device)")
     assert check(text, "DEV202") == []
