@@ -37,6 +37,8 @@ _CHANGE_DIMS = frozenset(
     """.split()  # noqa: SIM905  a list of one a line would hide the code
 )
 """Operations that give a 0-dim tensor a dimension; all others leave it without."""
+_COUNTING = frozenset({"torch.arange", "torch.linspace", "torch.logspace", "torch.range"})
+"""Factories whose arguments are numbers: bounds and steps."""
 _ON_ONE_TENSOR = frozenset({"all_reduce", "broadcast", "reduce", "send", "recv", "isend", "irecv"})
 """Collectives whose first argument is a tensor and not a list."""
 _LOOKING = frozenset(
@@ -161,7 +163,9 @@ def _transformed(evaluator: Evaluator, node: ast.Call, transform: Value) -> Valu
 
 def _loss(evaluator: Evaluator, node: ast.Call, arguments: Arguments) -> None:
     """A call of something unknown with a model's output and the sibling of that model's input: a loss, its target."""
-    operands = [(e, value) for e, value in arguments.positional if not isinstance(e, ast.Starred)]
+    operands = [
+        (e, value) for e, value in arguments.positional if not isinstance(e, ast.Starred) and not value.is_module
+    ]
     if any(i in evaluator.outputs for _, value in operands for i in value.ids):
         evaluator.losses[node] = tuple(operands)
         for _, value in operands:
@@ -306,6 +310,9 @@ def _by_row(evaluator: Evaluator, node: ast.Call, name: str, row: Row, arguments
         place = evaluator.inference.meet(evaluator, node, tensors, row)
         dims = _result_dims(last, row, tensors, arguments)
         return Value(kind=returns, place=place, ids=frozenset([node]), dims=dims, origin=_origin_of(tensors, place))
+    for expression, value in arguments.positional if name in _COUNTING else ():
+        if not isinstance(expression, ast.Starred):
+            evaluator.prove(value, v.NUMBER)
     place = _place_by_rule(evaluator, node, str(place_rule), row, arguments)
     if "items" in row:
         return Value(kind=v.SEQUENCE, items=_items(node, row, place, origin), ids=frozenset([node]), origin=origin)
@@ -578,6 +585,8 @@ def _tensor_method(evaluator: Evaluator, node: ast.Call, name: str, receiver: Va
     place = evaluator.inference.meet(evaluator, node, tensors, row) if rule == "operands" else receiver.place
     dims = receiver.dims if row.get("inplace") else _method_dims(name, row, tensors, arguments)
     kind = v.TENSORS if returns in (v.TENSORS, v.SEQUENCE) else v.TENSOR
+    if row.get("inplace") and kind == v.TENSOR:
+        kind = receiver.kind  # `nn.Parameter(x).requires_grad_()` is the parameter itself
     ids = receiver.ids if row.get("inplace") else frozenset([node])
     return Value(kind=kind, place=place, ids=ids, dims=dims, origin=receiver.origin)
 

@@ -129,6 +129,8 @@ class Evaluator:
             return self.state.names[path]
         if base.is_module and node.attr in effects.TRANSFERS:
             effects.moved_somewhere(self, base)  # `move = net.cuda` is called somewhere
+        if path is not None and self.inference.is_set_around(self.owner, path, node.attr):
+            return self.unknown("set around", path, self.owner)
         result = self.attribute_of(base, node)
         if path is not None and result.kind != v.NAME and result.ids:
             self.state.put(path, result)

@@ -127,3 +127,20 @@ def test_fixed_programs_run_where_the_old_ones_stopped() -> None:
 def test_transforms_of_audio_without_a_tensor_work_anywhere(transform: str, reported: bool) -> None:
     used = f"torchaudio.transforms.{transform}(torch.stft(x, 8))"
     assert bool(check("import torchaudio\n" + step("pass", used), "DEV106")) == reported
+
+
+def test_a_module_that_a_loss_of_another_file_is_given_is_where_it_was_moved() -> None:
+    text = """\
+import torch.nn as nn
+from other import criterion, loader, model
+
+device = "cuda:0"
+model.to(device)
+head = nn.Linear(1, 1)
+head.to(device)
+for x, y in loader:
+    logits = model(x.to(device))
+    loss = criterion(logits, y.to(device), head)
+    loss.backward()
+"""
+    assert check(text, "DEV106", "DEV103", "DEV601") == []

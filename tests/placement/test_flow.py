@@ -325,3 +325,34 @@ def test_a_long_chain_of_functions_ends_in_nothing_known() -> None:
     meeting = text.format(2_999) + "    return z + x + torch.ones(3)\n"
     codes = [found.code for found in check_text(Source("t.py", meeting), Config()).findings]
     assert codes == ["DEV201"]  # what is made there, and no rule has crashed
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("def g(n):\n    x = torch.arange(n)\n    y = n\n", v.NUMBER),
+        ("def g(n):\n    y = n\n    x = torch.linspace(0, n, 3)\n", v.NUMBER),
+        ("def g(n):\n    n = n.unsqueeze(0)\n    y = n\n    x = torch.zeros(n)\n", v.TENSOR),
+        ("def g(a):\n    y = nn.Parameter(a).requires_grad_(False)\n", v.PARAMETER),
+        ("def g(a):\n    y = nn.Parameter(a).view(3)\n", v.TENSOR),
+    ],
+)
+def test_what_uses_say_of_kinds(text: str, kind: str) -> None:
+    assert value(HEAD + text, "y", "g").kind == kind
+
+
+def test_what_a_nested_function_reads_hangs_on_when_it_is_called() -> None:
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.zeros(3)
+
+    def forward(self, x):
+        def read():
+            y = self.table
+        self.table = self.table.to(x.device)
+        read()
+"""
+    assert value(HEAD + text, "y", "read").kind == v.UNKNOWN
+    assert lives(HEAD + text.replace("        self.table = self.table.to(x.device)\n", ""), "y", "read") == "cpu"
