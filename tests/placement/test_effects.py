@@ -203,3 +203,9 @@ def test_a_name_of_many_functions_is_not_followed() -> None:
     start = inference.tree.body[-2]
     first = inference.tree.body[1].body[0]
     assert (inference.effects.of(start), inference.effects.of(first)) == (frozenset(), frozenset([("net", "")]))
+
+
+def test_a_transfer_that_is_named_before_it_is_called_moves_as_well() -> None:
+    lines = "net = nn.Linear(3, 3)\ndef place_by_name():\n    move = net.to\n    move('meta')\nplace_by_name()\n"
+    outcome = run(HEAD.replace(".to(", ".cpu(") + lines)
+    assert written(outcome.state.place_of(outcome.state.names["net"])) == "unknown"

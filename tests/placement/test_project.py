@@ -12,7 +12,7 @@ from devlint import engine
 from devlint.config import Config
 from devlint.placement import values as v
 from devlint.placement.evaluate import Evaluator
-from devlint.placement.infer import FUNCTIONS
+from devlint.placement.infer import FUNCTIONS, Inference
 from devlint.placement.project import Module
 from devlint.source import Source
 
@@ -285,15 +285,22 @@ def test_importing_many_stars_reads_none_of_them(project: Path, monkeypatch: pyt
 
 def test_files_not_asked_for_are_forgotten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
-        (project / f"part{number}.py").write_text("def size():\n    return 3\n" + "# long\n" * 20)
+        text = "from base import Base\n\nclass Size(Base):\n    pass\n\ndef size():\n    return 3\n" + "# long\n" * 5
+        (project / f"part{number}.py").write_text(text)
+    (project / "base.py").write_text("class Base:\n    pass\n")
     monkeypatch.setattr("devlint.placement.project._KEPT", 600)  # four of them
-    for number in range(6):
-        outcome = follow(
-            project, f"from part0 import size\nfrom part{number} import size as other\nx = size(), other()\n"
-        )
-        assert [item.kind for item in outcome.state.names["x"].items or ()] == [v.NUMBER] * 2
+    read: list[str] = []
+    original = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (read.append(self.name), original(self))[1])
     gc.collect()
-    alive = {
-        module.path.name for module in gc.get_objects() if type(module) is Module and module.path.parent == project
-    }
-    assert "part0.py" in alive and "part1.py" not in alive
+    before = sum(type(one) is Inference for one in gc.get_objects())
+    for number in range(6):
+        lines = f"from part0 import size\nfrom part{number} import Size, size as other\nx = size(), other(), Size()\n"
+        outcome = follow(project, lines, name=f"train{number}.py")
+        assert [item.kind for item in outcome.state.names["x"].items or ()] == [v.NUMBER, v.NUMBER, v.OBJECT]
+    gc.collect()
+    alive = [one for one in gc.get_objects() if type(one) in (Module, Inference)]
+    names = {one.path.name for one in alive if isinstance(one, Module) and one.path.parent == project}
+    assert "part0.py" in names and "part1.py" not in names
+    assert sum(isinstance(one, Inference) for one in alive) - before <= 5
+    assert read.count("part0.py") == 1  # it is asked for each time
