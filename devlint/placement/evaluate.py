@@ -62,6 +62,7 @@ class Evaluator:
         """Places of which a use says that they are the CPU: `.numpy()` was called there."""
         self.losses: dict[ast.Call, tuple[calls.Operand, ...]] = {}
         """Calls that may be a loss of a model's output, with what they are given."""
+        self._set_around = inference.set_around(owner)
         self.outputs: set[Hashable] = set()
         """Definitions of what modules gave back."""
 
@@ -129,7 +130,7 @@ class Evaluator:
             return self.state.names[path]
         if base.is_module and node.attr in effects.TRANSFERS:
             effects.moved_somewhere(self, base)  # `move = net.cuda` is called somewhere
-        if path is not None and self.inference.is_set_around(self.owner, path, node.attr):
+        if path is not None and path in self._set_around:
             return self.unknown("set around", path, self.owner)
         result = self.attribute_of(base, node)
         if path is not None and result.kind != v.NAME and result.ids:

@@ -292,7 +292,7 @@ class Flow:
         reads = self.inference.carried(loop)
         if any(name.partition(".")[0] in reads and before.names.get(name) != after.names.get(name) for name in changed):
             return False
-        first, last = getattr(loop, "lineno", 0), getattr(loop, "end_lineno", 0)
+        first, last = loop.lineno, loop.end_lineno or 0
         for what, place in after.places.items():
             made_here = isinstance(what, ast.AST) and first <= getattr(what, "lineno", 0) <= last
             if not made_here and before.places.get(what) != place:

@@ -214,16 +214,11 @@ class Inference:
                 return self._settled(found, scope.node)
         return Value(ids=frozenset([("global", node.id)]))
 
-    def is_set_around(self, owner: ast.AST, path: str, attribute: str) -> bool:
-        """Whether a function around owner sets an attribute: what it is hangs on when owner is called."""
+    def set_around(self, owner: ast.AST) -> frozenset[str | None]:
+        """The attributes that a function around owner sets: what they hold hangs on when owner is called."""
         around = [above for above in self.ancestors(owner) if isinstance(above, FUNCTIONS)]
-        return bool(around) and any(
-            isinstance(store, ast.Attribute)
-            and store.attr == attribute
-            and path_of(store) == path
-            and self.owner(store) in around
-            for store in self.names.stores
-        )
+        stores = (store for store in self.names.stores if around and isinstance(store, ast.Attribute))
+        return frozenset(path_of(store) for store in stores if self.owner(store) in around)
 
     def shared(self, owner: ast.AST) -> frozenset[str]:
         """The names of owner that a function inside it binds, too: what they hold hangs on when that is called."""

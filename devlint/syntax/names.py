@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from devlint.syntax.trees import children, fields
@@ -142,9 +143,13 @@ class Names:
         scope = home.defining(node.id) if home is not None and isinstance(node, ast.Name) else None
         if scope is None or not isinstance(node, ast.Name):
             return False
-        if attribute and any(isinstance(store, ast.Attribute) and store.attr == attribute for store in self.stores):
+        if attribute in self._set_attributes:
             return True
         return any(isinstance(bound, ast.Name) and self._takes_name(bound) for bound in scope.bound.get(node.id, ()))
+
+    @cached_property
+    def _set_attributes(self) -> set[str]:
+        return {store.attr for store in self.stores if isinstance(store, ast.Attribute)}
 
     def _takes_name(self, target: ast.Name) -> bool:
         """Whether a variable is set to what may be an imported name, as far as its statement shows."""
