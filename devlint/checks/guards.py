@@ -13,6 +13,15 @@ _EXPECTS = frozenset({"raises", "assertRaises", "assertRaisesRegex", "suppress"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
+def main_block(tree: ast.Module) -> ast.If | None:
+    """`if __name__ == "__main__":` at the top of a file."""
+    for node in tree.body:
+        test = node.test if isinstance(node, ast.If) else None
+        if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
+            return node  # type: ignore[return-value]
+    return None
+
+
 def expects_error(context: Context, node: ast.AST) -> bool:
     """Whether an error at node is caught or wanted: the body of a `try` with handlers, `pytest.raises`, a call that is
     handed to `assertRaises`."""

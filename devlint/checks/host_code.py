@@ -7,6 +7,7 @@ import re
 from pathlib import PurePath
 
 from devlint.checks.context import Context
+from devlint.checks.guards import main_block
 from devlint.placement import values as v
 from devlint.syntax.trees import last_name, walk
 
@@ -87,13 +88,7 @@ def is_host_program(context: Context, owner: ast.AST) -> bool:
     if getattr(home, "name", "") not in calls:
         return False
     trains_at_once = any(isinstance(context.inference.owner(call), ast.Module) for call in calls["backward"])
-    return trains_at_once or any(_is_main_guard(statement) for statement in context.tree.body)
-
-
-def _is_main_guard(statement: ast.stmt) -> bool:
-    """`if __name__ == "__main__":`."""
-    test = statement.test if isinstance(statement, ast.If) else None
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    return trains_at_once or main_block(context.tree) is not None
 
 
 def is_guarded(context: Context, node: ast.AST) -> bool:

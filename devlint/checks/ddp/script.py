@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from devlint.checks.context import Context
+from devlint.checks.guards import main_block
 from devlint.finding import Edit
 from devlint.placement.infer import FUNCTIONS, Function
 from devlint.syntax.trees import children, walk
@@ -177,12 +178,8 @@ class Script:
     @cached_property
     def main(self) -> list[ast.stmt]:
         """The statements of `if __name__ == "__main__"`; none where the file has no such block."""
-        for node in self.tree.body:
-            test = node.test if isinstance(node, ast.If) else None
-            if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__":
-                assert isinstance(node, ast.If)
-                return node.body
-        return []
+        block = main_block(self.tree)
+        return block.body if block is not None else []
 
     # --- statements and their text ------------------------------------------------------------------------------
 
