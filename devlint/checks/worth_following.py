@@ -90,11 +90,8 @@ def worth_following(context: Context) -> list[ast.AST]:
     left behind, or a device is written out.
     """
     inference, calls = context.inference, context.seen.calls
-    every = [call for found in calls.values() for call in found]
-    told = {inference.owner(call) for call in every if any(keyword.arg == "device" for keyword in call.keywords)}
-    told |= {inference.owner(call) for name in TRANSFERS & calls.keys() for call in calls[name]}
     makers = {inference.owner(call) for call in _made_calls(context)}
-    owners = {owner for owner in makers if owner in told or not _builds_module(context, owner)}
+    owners = {owner for owner in makers if not _builds_module(context, owner)}
     moved: dict[ast.AST, list[ast.Call]] = {}
     for call in (call for name in TRANSFERS & calls.keys() for call in calls[name] if not _is_cast(context, call)):
         moved.setdefault(inference.owner(call), []).append(call)
@@ -108,12 +105,18 @@ def worth_following(context: Context) -> list[ast.AST]:
 
 
 def _builds_module(context: Context, owner: ast.AST) -> bool:
-    """Whether a function is the constructor of a module: where it speaks of no device, all is on the CPU there, and
-    meets no input."""
-    class_ = context.inference.parents.get(owner)
+    """Whether a function is the constructor of a module and speaks of no device: all is on the CPU there, and meets no
+    input."""
+    inference = context.inference
+    class_ = inference.parents.get(owner)
     if not (isinstance(owner, ast.FunctionDef) and owner.name == "__init__" and isinstance(class_, ast.ClassDef)):
         return False
-    return context.inference.classes.kind(class_) in v.MODULE_KINDS
+    return inference.classes.kind(class_) in v.MODULE_KINDS and not any(
+        isinstance(node, ast.Call)
+        and (last_name(node.func) in TRANSFERS or any(keyword.arg == "device" for keyword in node.keywords))
+        and inference.owner(node) is owner
+        for node in walk(owner)
+    )
 
 
 def _leaves_behind(context: Context, owner: ast.AST, moves: list[ast.Call]) -> bool:
